@@ -1,0 +1,144 @@
+/**
+ * Paths that stay inside one workspace folder.
+ *
+ * Owns: which path strings are given out, and the words of a refusal. Does not
+ * own: what is read there (`WorkspaceTree`, `TextFile`).
+ *
+ * - P1. A path is given out only if its *real* path, every link followed, is the
+ *   root or lies below it. Twins of the root's name (`/root-evil`) are outside.
+ * - P2. Nothing below a `.turnstep` folder is given out, by whatever name or link:
+ *   it holds the database and the access token.
+ * - P3. A refusal repeats the path as it was asked for and never tells the root.
+ *
+ * Check and use are two system calls: a process that may replace folders of the
+ * workspace by links in between has more rights than these tools, and is not
+ * guarded against.
+ */
+import * as ByteSize from "effect/ByteSize"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Path from "effect/Path"
+import type { PlatformError } from "effect/PlatformError"
+import * as Schema from "effect/Schema"
+
+/** The folder that should become a workspace cannot be one. */
+export class WorkspaceMissing extends Schema.TaggedError<WorkspaceMissing>()("WorkspaceMissing", {
+  root: Schema.String
+}) {
+  override get message(): string {
+    return `The workspace ${this.root} is not a folder that can be read.`
+  }
+}
+
+/** Why a path is not given out. */
+export const RefusalReason = Schema.Literals([
+  "malformed",
+  "outside",
+  "private",
+  "missing",
+  "unreadable",
+  "not-a-file",
+  "not-a-folder"
+])
+export type RefusalReason = typeof RefusalReason.Type
+
+/** A path the workspace does not give out; `message` is written for the model. */
+export class PathRefused extends Schema.TaggedError<PathRefused>()("PathRefused", {
+  path: Schema.String,
+  reason: RefusalReason,
+  message: Schema.String
+}) {}
+
+/** A path that was checked (P1, P2). */
+export interface Located {
+  /** Relative to the root, `/`-separated, links kept by name; `.` is the root. */
+  readonly path: string
+  /** Absolute and free of links: the one to read from. */
+  readonly real: string
+  readonly kind: FileSystem.File.Type
+  /** Bytes. */
+  readonly size: number
+}
+
+export interface WorkspacePath {
+  /** Finds what a model's path means, or says why it is not given out. */
+  readonly locate: (path: string) => Effect.Effect<Located, PathRefused>
+  /** As `locate`, for a regular file. */
+  readonly file: (path: string) => Effect.Effect<Located, PathRefused>
+}
+
+/** The name no tool gives out (P2), in lower case: some file systems ignore case. */
+export const privateName = ".turnstep"
+
+/** A refusal with its sentence. */
+export const refuse = (path: string, reason: RefusalReason): PathRefused =>
+  new PathRefused({ path: quotable(path), reason, message: `${sentence[reason]} Path: ${quotable(path)}` })
+
+/** Confines paths to `root`, which must be a folder. */
+export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
+  const fs = yield* FileSystem.FileSystem
+  const paths = yield* Path.Path
+  const given = paths.resolve(root)
+  const home = yield* fs.realPath(given).pipe(
+    Effect.tap((real) => fs.readDirectoryEntries(real)),
+    Effect.mapError(() => new WorkspaceMissing({ root }))
+  )
+
+  /** The way from `base` down to `absolute`, or undefined if it leads out. */
+  const below = (base: string, absolute: string): string | undefined => {
+    const way = paths.relative(base, absolute)
+    return way === ".." || way.startsWith(`..${paths.sep}`) || paths.isAbsolute(way) ? undefined : way
+  }
+
+  const locate = Effect.fnUntraced(function* (path: string) {
+    if (path.length > maxPathLength || path.includes("\0")) return yield* refuse(path, "malformed")
+    const absolute = paths.resolve(given, path)
+    // the root may itself be reached through a link: an absolute path may use either name
+    const way = below(given, absolute) ?? below(home, absolute)
+    if (way === undefined) return yield* refuse(path, "outside")
+    if (isPrivate(way, paths.sep)) return yield* refuse(path, "private") // P2, before any look at the disk
+    const real = yield* fs.realPath(paths.join(home, way)).pipe(Effect.mapError(unreachable(path)))
+    const realWay = below(home, real)
+    if (realWay === undefined) return yield* refuse(path, "outside") // P1
+    if (isPrivate(realWay, paths.sep)) return yield* refuse(path, "private") // P2, through a link
+    const info = yield* fs.stat(real).pipe(Effect.mapError(unreachable(path)))
+    const located: Located = {
+      path: way === "" ? "." : way.split(paths.sep).join("/"),
+      real,
+      kind: info.type,
+      size: ByteSize.toNumberUnsafe(info.size)
+    }
+    return located
+  })
+
+  const file = (path: string) =>
+    Effect.filterOrFail(
+      locate(path),
+      (located) => located.kind === "File",
+      () => refuse(path, "not-a-file")
+    )
+
+  const workspace: WorkspacePath = { locate, file }
+  return workspace
+})
+
+const maxPathLength = 4096
+
+const sentence: Record<RefusalReason, string> = {
+  malformed: "This is not a usable path (too long, or it contains a NUL).",
+  outside: "This path leads out of the workspace; only paths inside it can be used.",
+  private: "This path belongs to the runtime itself and is not given out.",
+  missing: "There is no such path in the workspace.",
+  unreadable: "This path cannot be read.",
+  "not-a-file": "This path is not a regular file.",
+  "not-a-folder": "This path is not a folder."
+}
+
+const quotable = (path: string): string => (path.length > 300 ? `${path.slice(0, 300)}…` : path).replaceAll("\0", "\\0")
+
+const isPrivate = (way: string, separator: string): boolean => way.toLowerCase().split(separator).includes(privateName)
+
+const unreachable =
+  (path: string) =>
+  (error: PlatformError): PathRefused =>
+    refuse(path, error.reason._tag === "NotFound" ? "missing" : "unreadable")
