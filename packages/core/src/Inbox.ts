@@ -1,0 +1,139 @@
+/**
+ * The two channels into a session: a steer joins the running Turn at its next step, a follow-up waits for a Turn of its own.
+ *
+ * An item has two recorded moments: *admitted* (durable, acknowledged) and *applied* (in a Turn and step), or *returned*
+ * with a reason (mechanisms B1-B3).
+ *
+ * Owns: what an arriving message becomes, and which item is next. Does not own: how admission is made durable (`Journal`).
+ *
+ * - I1. Items are applied in the order of their admission, each exactly once.
+ * - I2. A steer belongs to one Turn. When that Turn ends first it becomes a follow-up or is returned, as its sender asked.
+ */
+import type { ItemId, SessionId, TurnId } from "./Ids.ts"
+import { itemId, turnId } from "./Ids.ts"
+import { SessionBusy, TurnNotRunning } from "./TurnError.ts"
+import type { UserPart } from "./Transcript.ts"
+import type { DataOf, Delivery, Fact, IfNotApplied } from "./TurnEvent.ts"
+
+/** An item that is neither applied nor returned. */
+export interface Item {
+  readonly id: ItemId
+  readonly delivery: Delivery
+  readonly parts: ReadonlyArray<UserPart>
+  readonly ifNotApplied: IfNotApplied
+  /** The Turn a steer belongs to (I2). */
+  readonly turnId: TurnId | undefined
+}
+
+/** What admission must know of a session. */
+export interface Head {
+  readonly sessionId: SessionId
+  /** Items admitted so far. */
+  readonly items: number
+  /** Turns started so far. */
+  readonly turns: number
+  /** The Turn that can be steered: the running one unless it is stopping, or the one about to be opened. */
+  readonly runningTurn: TurnId | undefined
+  /** Whether a Turn is open or an item waits for one. */
+  readonly isBusy: boolean
+}
+
+/** A message on its way in. `auto` starts a Turn when the session is idle and steers the running one otherwise. */
+export interface Request {
+  readonly parts: ReadonlyArray<UserPart>
+  readonly delivery: Delivery | "auto"
+  readonly ifNotApplied: IfNotApplied
+  readonly expectedTurnId: string | undefined
+  readonly clientKey: string | undefined
+}
+
+/** What the sender is told: whether the message starts a Turn, joins the running one, or waits. */
+export type Effect = "started" | "steering" | "queued"
+
+/** An admitted message. `turnId` is the Turn it starts or steers, when that is certain. */
+export interface Admission {
+  readonly itemId: ItemId
+  readonly delivery: Delivery
+  readonly effect: Effect
+  readonly turnId: TurnId | undefined
+}
+
+/** Decides what an arriving message becomes; the fact is to be recorded under the same lock the head was read. */
+export const admit = (
+  head: Head,
+  request: Request
+): { readonly fact: Extract<Fact, { readonly type: "inbox.admitted" }>; readonly admission: Admission } | SessionBusy | TurnNotRunning => {
+  if (request.expectedTurnId !== undefined && request.expectedTurnId !== head.runningTurn) {
+    return new TurnNotRunning({
+      sessionId: head.sessionId,
+      expected: request.expectedTurnId,
+      ...(head.runningTurn === undefined ? {} : { running: head.runningTurn })
+    })
+  }
+  const delivery = request.delivery === "auto" ? (!head.isBusy ? "start" : head.runningTurn ? "steer" : "follow-up") : request.delivery
+  if (delivery === "start" && head.isBusy) {
+    return new SessionBusy({
+      sessionId: head.sessionId,
+      ...(head.runningTurn === undefined ? {} : { turnId: head.runningTurn })
+    })
+  }
+  if (delivery === "steer" && head.runningTurn === undefined) return new TurnNotRunning({ sessionId: head.sessionId })
+  const id = itemId(head.items + 1)
+  const effect: Effect = delivery === "steer" ? "steering" : head.isBusy ? "queued" : "started"
+  return {
+    fact: {
+      type: "inbox.admitted",
+      data: {
+        itemId: id,
+        delivery,
+        parts: request.parts,
+        ifNotApplied: request.ifNotApplied,
+        ...(delivery === "steer" && head.runningTurn !== undefined ? { turnId: head.runningTurn } : {}),
+        ...(request.clientKey === undefined ? {} : { clientKey: request.clientKey })
+      }
+    },
+    admission: {
+      itemId: id,
+      delivery,
+      effect,
+      turnId: effect === "queued" ? undefined : effect === "steering" ? head.runningTurn : turnId(head.turns + 1)
+    }
+  }
+}
+
+/** The waiting item of an admitted fact. */
+export const itemOf = (data: DataOf<"inbox.admitted">): Item => ({
+  id: data.itemId,
+  delivery: data.delivery,
+  parts: data.parts,
+  ifNotApplied: data.ifNotApplied,
+  turnId: data.turnId
+})
+
+/** The items that join a Turn at its next step (I1). */
+export const steersFor = (pending: ReadonlyMap<ItemId, Item>, turn: TurnId): ReadonlyArray<Item> =>
+  [...pending.values()].filter((item) => item.delivery === "steer" && item.turnId === turn)
+
+/** The item the next Turn starts from (I1). A steer whose Turn will never be opened starts one rather than wait for ever. */
+export const nextStart = (pending: ReadonlyMap<ItemId, Item>): Item | undefined => {
+  let steer: Item | undefined
+  for (const item of pending.values()) {
+    if (item.delivery !== "steer") return item
+    steer ??= item
+  }
+  return steer
+}
+
+/** What becomes of the steers a Turn leaves behind (I2). */
+export const atTurnEnd = (
+  pending: ReadonlyMap<ItemId, Item>,
+  turn: TurnId
+): ReadonlyArray<Extract<Fact, { readonly type: "inbox.returned" }>> =>
+  steersFor(pending, turn).map((item) => ({
+    type: "inbox.returned",
+    data: {
+      itemId: item.id,
+      reason: "turn-ended",
+      disposition: item.ifNotApplied === "return" ? "returned" : "follow-up"
+    }
+  }))

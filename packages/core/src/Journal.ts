@@ -1,0 +1,112 @@
+/**
+ * The durable record of every session: where facts are written and read.
+ *
+ * Owns: the port that storage implements. Does not own: which facts are written (`TurnPlan`, `Inbox`) or who may drive a
+ * session (`Claim`).
+ *
+ * - J1. A write is all or nothing, and it repeats its fence: under a stale fence nothing is written (`FenceLost`).
+ * - J2. Sequence numbers are dense in each session and given in the order of the writes.
+ * - J3. What was acknowledged is durable.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
+import type * as Result from "effect/Result"
+import type { ItemId, SessionId, TurnId } from "./Ids.ts"
+import type * as Inbox from "./Inbox.ts"
+import type { FenceLost, SessionExists, SessionNotFound } from "./TurnError.ts"
+import type { DataOf, Fact, TurnEvent, Type } from "./TurnEvent.ts"
+
+/** A session at a glance. Times are milliseconds since the epoch. */
+export interface Summary {
+  readonly sessionId: SessionId
+  readonly agent: string
+  readonly title: string | undefined
+  readonly status: "idle" | "running"
+  /** The last sequence number. */
+  readonly seq: number
+  readonly turns: number
+  readonly activeTurn: TurnId | undefined
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+
+/** A write of the session's owner. */
+export interface Write {
+  readonly sessionId: SessionId
+  readonly fence: number
+  /** When given, the write happens only if this is still the last sequence number: its decision saw every fact. */
+  readonly expectedSeq: number | undefined
+  readonly facts: ReadonlyArray<Fact>
+}
+
+/** Others have written since the decision was made; read what they wrote and decide again. */
+export class SeqBehind {
+  readonly _tag = "SeqBehind"
+  readonly seq: number
+  constructor(seq: number) {
+    this.seq = seq
+  }
+}
+
+/** What a decision about the inbox may look up, besides the head of the session. */
+export interface Lookup {
+  readonly clientKey?: string | undefined
+  readonly itemId?: string | undefined
+  readonly turnId?: string | undefined
+}
+
+/** The session as it stands under the lock of an admission. */
+export interface View {
+  readonly head: Inbox.Head
+  /** The item that was admitted under the key looked up. */
+  readonly keyed: { readonly data: DataOf<"inbox.admitted">; readonly digest: string } | undefined
+  readonly item: { readonly itemId: ItemId; readonly delivery: Inbox.Item["delivery"]; readonly state: ItemState } | undefined
+  readonly turn: { readonly turnId: TurnId; readonly isOpen: boolean; readonly isCancelling: boolean } | undefined
+}
+
+export type ItemState = "waiting" | "applied" | "returned"
+
+/** What an admission decided: facts to record (none for a repetition) and what the sender is told. */
+export interface Decided<A> {
+  readonly facts: ReadonlyArray<Fact>
+  readonly value: A
+  /** Digest of the body behind a client key. */
+  readonly digest?: string | undefined
+}
+
+/** A page of a session's log. `limit` counts events; without it the page reaches to the end. */
+export interface Page {
+  readonly after: number
+  readonly limit?: number | undefined
+  readonly types?: ReadonlyArray<Type> | undefined
+}
+
+export class Journal extends Context.Service<
+  Journal,
+  {
+    /** Records a new session. */
+    readonly create: (
+      sessionId: SessionId,
+      data: DataOf<"session.created">
+    ) => Effect.Effect<ReadonlyArray<TurnEvent>, SessionExists>
+    /** Writes facts as the session's owner and returns them as events (J1, J2). */
+    readonly append: (write: Write) => Effect.Effect<ReadonlyArray<TurnEvent>, FenceLost | SeqBehind>
+    /** Decides under the session's lock and records what was decided; anyone may, no fence is needed. */
+    readonly admit: <A, E>(
+      sessionId: SessionId,
+      lookup: Lookup,
+      decide: (view: View) => Result.Result<Decided<A>, E>
+    ) => Effect.Effect<{ readonly value: A; readonly events: ReadonlyArray<TurnEvent> }, SessionNotFound | E>
+    /** Events in order. An unknown session has none. */
+    readonly read: (sessionId: SessionId, page: Page) => Effect.Effect<ReadonlyArray<TurnEvent>>
+    readonly summary: (sessionId: string) => Effect.Effect<Option.Option<Summary>>
+    /** Sessions in the order of their creation, newest first; `before` is the id a former page ended with. */
+    readonly list: (page: {
+      readonly before: string | undefined
+      readonly limit: number
+    }) => Effect.Effect<ReadonlyArray<Summary>>
+    /** Sessions with an open Turn or waiting items that no live owner drives. */
+    readonly unattended: (limit: number) => Effect.Effect<ReadonlyArray<SessionId>>
+  }
+>()("core/Journal") {}

@@ -1,0 +1,283 @@
+/**
+ * The state of one session, folded from its events.
+ *
+ * The owner keeps one of these per session it drives and feeds it every committed event; the in-memory journal keeps one
+ * to refuse illegal writes; a reader can rebuild one from the log at any time.
+ *
+ * Owns: what follows from the events. Does not own: which events come next (`TurnPlan`) or their storage (`Journal`).
+ *
+ * - S1. The fold is deterministic: the same events give the same state.
+ * - S2. A fact that cannot follow from the state is refused (`IllegalFact`): one open Turn, no step while calls are open,
+ *   one answer per call, no closed Turn with open calls.
+ * - S3. The window only grows, and its messages keep their identity from step to step.
+ */
+import type * as Prompt from "effect/ai/Prompt"
+import * as Budget from "./Budget.ts"
+import * as Ids from "./Ids.ts"
+import * as Inbox from "./Inbox.ts"
+import * as Ledger from "./Ledger.ts"
+import * as Transcript from "./Transcript.ts"
+import type { DataOf, Fact, Figures, TurnEvent, Usage } from "./TurnEvent.ts"
+
+/** A fact that cannot follow from the state it met: a bug of the writer (S2). */
+export class IllegalFact extends Error {
+  override readonly name = "IllegalFact"
+  constructor(fact: Fact, why: string) {
+    super(`${fact.type} refused: ${why}`)
+  }
+}
+
+/** The step a Turn is in. `requested` waits for the model, `accepted` for its calls. */
+export interface OpenStep {
+  readonly step: number
+  readonly kind: "work" | "hand-back"
+  state: "requested" | "accepted" | "completed"
+  /** The figures of its accepted response. */
+  figures: Figures
+}
+
+/** The Turn that is open. */
+export interface OpenTurn {
+  readonly id: Ids.TurnId
+  readonly number: number
+  readonly itemId: Ids.ItemId
+  readonly model: string
+  readonly maxSteps: number
+  step: OpenStep | undefined
+  ledger: Ledger.Ledger
+  usage: Usage
+  cancelling: DataOf<"turn.cancelling"> | undefined
+  /** Calls of this Turn that have an answer, for the hand-back. */
+  readonly done: Array<Budget.Done>
+}
+
+export interface SessionState {
+  readonly sessionId: Ids.SessionId
+  seq: number
+  agent: string
+  title: string | undefined
+  status: "idle" | "running"
+  items: number
+  turns: number
+  readonly pending: Map<Ids.ItemId, Inbox.Item>
+  turn: OpenTurn | undefined
+  /** Messages of all Turns so far, without the system prompt (S3). */
+  readonly window: Array<Prompt.Message>
+  /** Wire ids in use: an id that recurs is replaced before it is registered. */
+  readonly wireIds: Set<string>
+}
+
+export const make = (sessionId: Ids.SessionId): SessionState => ({
+  sessionId,
+  seq: 0,
+  agent: "",
+  title: undefined,
+  status: "idle",
+  items: 0,
+  turns: 0,
+  pending: new Map(),
+  turn: undefined,
+  window: [],
+  wireIds: new Set()
+})
+
+/** What admission must know. */
+export const head = (state: SessionState): Inbox.Head => ({
+  sessionId: state.sessionId,
+  items: state.items,
+  turns: state.turns,
+  runningTurn:
+    state.turn !== undefined
+      ? state.turn.cancelling === undefined
+        ? state.turn.id
+        : undefined
+      : state.pending.size > 0
+        ? Ids.turnId(state.turns + 1)
+        : undefined,
+  isBusy: state.turn !== undefined || state.pending.size > 0
+})
+
+/** Whether there is something to do: an open Turn, or an item that waits for one. */
+export const hasWork = (state: SessionState): boolean => state.turn !== undefined || state.pending.size > 0
+
+/** Feeds one event (S1, S2). */
+export const apply = (state: SessionState, event: TurnEvent): void => {
+  if (event.seq !== state.seq + 1) throw new IllegalFact(event, `seq ${event.seq} after ${state.seq}`)
+  applyFact(state, event)
+  state.seq = event.seq
+}
+
+/** Feeds the events a reader got. */
+export const fold = (sessionId: Ids.SessionId, events: Iterable<TurnEvent>): SessionState => {
+  const state = make(sessionId)
+  for (const event of events) apply(state, event)
+  return state
+}
+
+const noFigures: Figures = { finishReason: "unknown", usage: { inputTokens: 0, outputTokens: 0 }, ms: 0 }
+
+/** Feeds a fact whose sequence number is not known yet; the owner settles `seq` when it is. */
+export const applyFact = (state: SessionState, fact: Fact): void => {
+  switch (fact.type) {
+    case "session.created":
+      state.agent = fact.data.agent
+      state.title = fact.data.title
+      return
+    case "session.status":
+      state.status = fact.data.status
+      return
+    case "inbox.admitted":
+      state.items++
+      if (fact.data.itemId !== Ids.itemId(state.items)) throw new IllegalFact(fact, "items are numbered in order")
+      state.pending.set(fact.data.itemId, Inbox.itemOf(fact.data))
+      return
+    case "inbox.moved":
+      return moveItem(state, fact, fact.data.itemId, fact.data.delivery)
+    case "inbox.returned":
+      if (fact.data.disposition === "follow-up") return moveItem(state, fact, fact.data.itemId, "follow-up")
+      return takeItem(state, fact, fact.data.itemId)
+    case "inbox.applied":
+      return takeItem(state, fact, fact.data.itemId)
+    case "turn.started":
+      return startTurn(state, fact)
+    case "turn.cancelling":
+      turnOf(state, fact, fact.data.turnId).cancelling = fact.data
+      return
+    case "step.started":
+      return startStep(state, fact)
+    case "step.completed":
+      return completeStep(state, fact)
+    case "message.added":
+      return addMessage(state, fact)
+    case "call.requested": {
+      const turn = openTurn(state, fact)
+      if (turn.step?.state !== "accepted") throw new IllegalFact(fact, "its response was not accepted")
+      if (Ledger.openCalls(turn.ledger).length < turn.ledger.calls.length) {
+        throw new IllegalFact(fact, "a call of its batch is answered already")
+      }
+      Ledger.open(turn.ledger, fact.data)
+      state.wireIds.add(fact.data.wireId)
+      return
+    }
+    case "call.started": {
+      const call = callOf(state, fact, fact.data.callId)
+      if (fact.data.attempt !== call.attempt + 1) throw new IllegalFact(fact, "attempts are numbered in order")
+      if (call.effects === "once" && fact.data.attempt > 1) throw new IllegalFact(fact, "it must never run twice")
+      call.attempt = fact.data.attempt
+      return
+    }
+    case "call.completed": {
+      const { isFailure, modelView, output, callId } = fact.data
+      return answer(state, fact, callId, isFailure, modelView === undefined ? output : modelView.text)
+    }
+    case "call.receipt":
+      return answer(state, fact, fact.data.callId, true, fact.data.text)
+    case "turn.settled":
+      if (!Ledger.isSettled(turnOf(state, fact, fact.data.turnId).ledger)) throw new IllegalFact(fact, "calls are open")
+      return
+    case "turn.completed":
+    case "turn.exhausted":
+    case "turn.cancelled":
+    case "turn.failed":
+      if (!Ledger.isSettled(turnOf(state, fact, fact.data.turnId).ledger)) throw new IllegalFact(fact, "calls are open")
+      state.turn = undefined
+      return
+  }
+}
+
+type FactOf<T extends Fact["type"]> = Extract<Fact, { readonly type: T }>
+
+const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
+  if (state.turn !== undefined) throw new IllegalFact(fact, `${state.turn.id} is open`)
+  state.turns++
+  if (fact.data.turnId !== Ids.turnId(state.turns)) throw new IllegalFact(fact, "Turns are numbered in order")
+  state.turn = {
+    id: fact.data.turnId,
+    number: state.turns,
+    itemId: fact.data.itemId,
+    model: fact.data.model,
+    maxSteps: fact.data.maxSteps,
+    step: undefined,
+    ledger: Ledger.empty(),
+    usage: { inputTokens: 0, outputTokens: 0 },
+    cancelling: undefined,
+    done: []
+  }
+}
+
+const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
+  const turn = turnOf(state, fact, fact.data.turnId)
+  const previous = turn.step?.step ?? 0
+  if (turn.step !== undefined && turn.step.state !== "completed") throw new IllegalFact(fact, `step ${previous} is open`)
+  if (fact.data.step !== previous + 1) throw new IllegalFact(fact, "steps are numbered in order")
+  if (fact.data.kind === "work" && Budget.isSpent({ steps: previous, maxSteps: turn.maxSteps })) {
+    throw new IllegalFact(fact, "the step budget is spent")
+  }
+  turn.step = { step: fact.data.step, kind: fact.data.kind, state: "requested", figures: noFigures }
+  turn.ledger = Ledger.empty()
+}
+
+const completeStep = (state: SessionState, fact: FactOf<"step.completed">): void => {
+  const turn = turnOf(state, fact, fact.data.turnId)
+  if (turn.step?.step !== fact.data.step || turn.step.state !== "accepted") throw new IllegalFact(fact, "it has no answer")
+  if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
+  turn.step.state = "completed"
+}
+
+const addMessage = (state: SessionState, fact: FactOf<"message.added">): void => {
+  const turn = openTurn(state, fact)
+  if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
+  if (fact.data.role === "user") {
+    state.window.push(Transcript.userMessage(fact.data.parts as ReadonlyArray<Transcript.UserPart>))
+    return
+  }
+  if (turn.step?.state !== "requested") throw new IllegalFact(fact, "no answer is awaited")
+  turn.step.state = "accepted"
+  turn.step.figures = fact.data.figures ?? noFigures
+  turn.usage = {
+    inputTokens: turn.usage.inputTokens + turn.step.figures.usage.inputTokens,
+    outputTokens: turn.usage.outputTokens + turn.step.figures.usage.outputTokens
+  }
+  state.window.push(Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
+}
+
+const answer = (
+  state: SessionState,
+  fact: Fact,
+  callId: Ids.CallId,
+  isFailure: boolean,
+  result: Transcript.Answer["result"]
+): void => {
+  const call = callOf(state, fact, callId)
+  const turn = openTurn(state, fact)
+  call.answer = { wireId: call.wireId, name: call.name, isFailure, result }
+  turn.done.push({ tool: call.name, isFailure })
+  if (Ledger.isSettled(turn.ledger)) state.window.push(Transcript.toolMessage(Ledger.answers(turn.ledger)))
+}
+
+const openTurn = (state: SessionState, fact: Fact): OpenTurn => {
+  if (state.turn === undefined) throw new IllegalFact(fact, "no Turn is open")
+  return state.turn
+}
+
+const turnOf = (state: SessionState, fact: Fact, id: Ids.TurnId): OpenTurn => {
+  if (state.turn?.id !== id) throw new IllegalFact(fact, `${id} is not open`)
+  return state.turn
+}
+
+const callOf = (state: SessionState, fact: Fact, id: Ids.CallId): Ledger.Call => {
+  const call = Ledger.openCall(openTurn(state, fact).ledger, id)
+  if (call === undefined) throw new IllegalFact(fact, `${id} is not open`)
+  return call
+}
+
+const takeItem = (state: SessionState, fact: Fact, id: Ids.ItemId): void => {
+  if (!state.pending.delete(id)) throw new IllegalFact(fact, `${id} is not waiting`)
+}
+
+const moveItem = (state: SessionState, fact: Fact, id: Ids.ItemId, delivery: Inbox.Item["delivery"]): void => {
+  const item = state.pending.get(id)
+  if (item === undefined) throw new IllegalFact(fact, `${id} is not waiting`)
+  // A Map keeps the place of a key that is set again: the item stays in the order of its admission.
+  state.pending.set(id, { ...item, delivery, turnId: delivery === "steer" ? state.turn?.id : undefined })
+}

@@ -1,0 +1,119 @@
+/**
+ * The refusals of the runtime: what it will not do, said with the ids it concerns.
+ *
+ * Owns: their names and messages. Does not own: HTTP statuses (`server/api/ApiError`).
+ */
+import * as Schema from "effect/Schema"
+import { ItemId, SessionId, TurnId } from "./Ids.ts"
+import { Failure } from "./TurnEvent.ts"
+
+/** No session has this id. */
+export class SessionNotFound extends Schema.TaggedError<SessionNotFound>()("SessionNotFound", {
+  sessionId: Schema.String
+}) {
+  override get message() {
+    return `There is no session ${this.sessionId}.`
+  }
+}
+
+/** A session with this id exists already. */
+export class SessionExists extends Schema.TaggedError<SessionExists>()("SessionExists", { sessionId: SessionId }) {
+  override get message() {
+    return `Session ${this.sessionId} exists already.`
+  }
+}
+
+/** The runtime was built without an agent of this name. */
+export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNotFound", {
+  agent: Schema.String,
+  known: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return `There is no agent "${this.agent}". Known agents: ${this.known.join(", ") || "none"}.`
+  }
+}
+
+/** A Turn is running, and the caller asked for one to be started only if none is. */
+export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
+  sessionId: SessionId,
+  turnId: Schema.optionalKey(TurnId)
+}) {
+  override get message() {
+    return `Session ${this.sessionId} has work already${this.turnId === undefined ? "" : ` (${this.turnId})`}.`
+  }
+}
+
+/** A message was meant for a running Turn, and that Turn is not running. */
+export class TurnNotRunning extends Schema.TaggedError<TurnNotRunning>()("TurnNotRunning", {
+  sessionId: SessionId,
+  expected: Schema.optionalKey(Schema.String),
+  running: Schema.optionalKey(TurnId)
+}) {
+  override get message() {
+    return `${this.expected ?? "A turn"} is not running in session ${this.sessionId}${
+      this.running === undefined ? "" : `; ${this.running} is`
+    }.`
+  }
+}
+
+/** The session never had this Turn. */
+export class TurnNotFound extends Schema.TaggedError<TurnNotFound>()("TurnNotFound", {
+  sessionId: SessionId,
+  turnId: Schema.String
+}) {
+  override get message() {
+    return `Session ${this.sessionId} has no turn ${this.turnId}.`
+  }
+}
+
+/** The inbox never had this item. */
+export class ItemNotFound extends Schema.TaggedError<ItemNotFound>()("ItemNotFound", {
+  sessionId: SessionId,
+  itemId: Schema.String
+}) {
+  override get message() {
+    return `The inbox of session ${this.sessionId} has no item ${this.itemId}.`
+  }
+}
+
+/** The item is applied or returned: it can no longer be moved or withdrawn. */
+export class ItemSettled extends Schema.TaggedError<ItemSettled>()("ItemSettled", {
+  sessionId: SessionId,
+  itemId: ItemId,
+  state: Schema.Literals(["applied", "returned"])
+}) {
+  override get message() {
+    return `${this.itemId} is ${this.state} already.`
+  }
+}
+
+/** The same client key came with another body. */
+export class ClientKeyReused extends Schema.TaggedError<ClientKeyReused>()("ClientKeyReused", {
+  sessionId: SessionId,
+  clientKey: Schema.String
+}) {
+  override get message() {
+    return `The key "${this.clientKey}" was used in session ${this.sessionId} with another message.`
+  }
+}
+
+/** Another owner holds the session now; stop writing and let it settle. */
+export class FenceLost extends Schema.TaggedError<FenceLost>()("FenceLost", { sessionId: SessionId }) {}
+
+/** Another live process owns the session. */
+export class SessionClaimed extends Schema.TaggedError<SessionClaimed>()("SessionClaimed", { sessionId: SessionId }) {
+  override get message() {
+    return `Session ${this.sessionId} is driven by another process.`
+  }
+}
+
+/** The Turn ended in failure: the model could not be reached, refused the request, or the engine met a defect. */
+export class TurnFailed extends Schema.TaggedError<TurnFailed>()("TurnFailed", {
+  sessionId: SessionId,
+  turnId: TurnId,
+  error: Failure
+}) {
+  override get message() {
+    return `${this.turnId} failed: ${this.error.message}`
+  }
+}

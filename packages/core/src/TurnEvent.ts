@@ -1,0 +1,200 @@
+/**
+ * The facts of a session: one ordered, durable log, from which its whole state can be rebuilt (mechanism J3).
+ *
+ * Owns: the names and shapes of the events. Does not own: which events follow from what (`SessionState`, the engine) or
+ * where they are kept (`Journal`).
+ *
+ * - E1. `seq` is dense: 1, 2, 3, … without a gap in each session.
+ * - E2. Events are only ever added; a reader that has seen `seq` n needs nothing but the events after n.
+ */
+import * as Schema from "effect/Schema"
+import { CallId, ItemId, MessageId, TurnId } from "./Ids.ts"
+import { Outcome } from "./Receipt.ts"
+import { AssistantPart, UserPart } from "./Transcript.ts"
+
+const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
+/** Tokens a response cost, as the provider counted them. */
+export const Usage = Schema.Struct({ inputTokens: Schema.Int, outputTokens: Schema.Int })
+export type Usage = typeof Usage.Type
+
+/** How a response ended, what it cost, and how long it took in milliseconds. */
+const figureFields = { finishReason: Schema.String, usage: Usage, ms: Schema.Finite }
+export const Figures = Schema.Struct(figureFields)
+export type Figures = typeof Figures.Type
+
+/** Where an admitted message goes: a Turn of its own at once, the next step of the running Turn, or the next Turn. */
+export const Delivery = Schema.Literals(["start", "steer", "follow-up"])
+export type Delivery = typeof Delivery.Type
+
+/** What becomes of a steer whose Turn ends before its next step. */
+export const IfNotApplied = Schema.Literals(["follow-up", "return"])
+export type IfNotApplied = typeof IfNotApplied.Type
+
+/** Effect class of the called tool, frozen when the call was registered. */
+export const Effects = Schema.Literals(["pure", "idempotent", "queryable", "once"])
+
+/** Why a Turn failed, as a value: `code` is stable, `message` is for people. */
+export const Failure = Schema.Struct({ code: Schema.String, message: Schema.String })
+export type Failure = typeof Failure.Type
+
+const event = <const Type extends string, Fields extends Schema.Struct.Fields>(type: Type, fields: Fields) =>
+  Schema.Struct({ type: Schema.tag(type), data: Schema.Struct(fields) })
+
+const SessionCreated = event("session.created", {
+  agent: Schema.String,
+  title: Schema.optionalKey(Schema.String),
+  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+})
+
+const InboxAdmitted = event("inbox.admitted", {
+  itemId: ItemId,
+  delivery: Delivery,
+  parts: Schema.Array(UserPart),
+  ifNotApplied: IfNotApplied,
+  turnId: Schema.optionalKey(TurnId),
+  clientKey: Schema.optionalKey(Schema.String)
+})
+const InboxMoved = event("inbox.moved", { itemId: ItemId, delivery: Delivery })
+const InboxApplied = event("inbox.applied", { itemId: ItemId, turnId: TurnId, step: Count, messageId: MessageId })
+const InboxReturned = event("inbox.returned", {
+  itemId: ItemId,
+  reason: Schema.Literals(["turn-ended", "withdrawn"]),
+  disposition: Schema.Literals(["follow-up", "returned"])
+})
+
+const TurnStarted = event("turn.started", {
+  turnId: TurnId,
+  itemId: ItemId,
+  agent: Schema.String,
+  model: Schema.String,
+  maxSteps: Count
+})
+const TurnCancelling = event("turn.cancelling", {
+  turnId: TurnId,
+  by: Schema.Literals(["user", "caller"]),
+  reason: Schema.optionalKey(Schema.String)
+})
+const TurnSettled = event("turn.settled", {
+  turnId: TurnId,
+  receipts: Schema.Array(Schema.Struct({ callId: CallId, outcome: Outcome }))
+})
+const TurnCompleted = event("turn.completed", {
+  turnId: TurnId,
+  steps: Count,
+  usage: Usage,
+  finishReason: Schema.String,
+  messageId: MessageId
+})
+const TurnExhausted = event("turn.exhausted", {
+  turnId: TurnId,
+  limit: Schema.Literal("steps"),
+  used: Count,
+  max: Count,
+  usage: Usage,
+  messageId: MessageId
+})
+const TurnCancelled = event("turn.cancelled", {
+  turnId: TurnId,
+  by: Schema.Literals(["user", "caller"]),
+  reason: Schema.optionalKey(Schema.String),
+  steps: Count,
+  usage: Usage
+})
+const TurnFailed = event("turn.failed", { turnId: TurnId, error: Failure, steps: Count, usage: Usage })
+const SessionStatus = event("session.status", { status: Schema.Literals(["idle", "running"]) })
+
+const StepStarted = event("step.started", { turnId: TurnId, step: Count, kind: Schema.Literals(["work", "hand-back"]) })
+const StepCompleted = event("step.completed", {
+  turnId: TurnId,
+  step: Count,
+  ...figureFields
+})
+
+const MessageAdded = event("message.added", {
+  messageId: MessageId,
+  role: Schema.Literals(["user", "assistant"]),
+  parts: Schema.Array(Schema.Union([...UserPart.members, ...AssistantPart.members.slice(1)])),
+  /** Of an answer of the model. */
+  figures: Schema.optionalKey(Figures)
+})
+
+const CallRequested = event("call.requested", {
+  callId: CallId,
+  wireId: Schema.String,
+  name: Schema.String,
+  params: Schema.Json,
+  argsDigest: Schema.String,
+  effects: Effects
+})
+const CallStarted = event("call.started", { callId: CallId, attempt: Count })
+const CallCompleted = event("call.completed", {
+  callId: CallId,
+  isFailure: Schema.Boolean,
+  output: Schema.Json,
+  /** What the model reads instead of the output, when that is not the output itself. */
+  modelView: Schema.optionalKey(Schema.Struct({ text: Schema.String, omitted: Count })),
+  ms: Schema.Finite
+})
+const CallReceipt = event("call.receipt", { callId: CallId, outcome: Outcome, text: Schema.String })
+
+/** Every fact a session can have. */
+export const Fact = Schema.Union([
+  SessionCreated,
+  SessionStatus,
+  InboxAdmitted,
+  InboxMoved,
+  InboxApplied,
+  InboxReturned,
+  TurnStarted,
+  TurnCancelling,
+  TurnSettled,
+  TurnCompleted,
+  TurnExhausted,
+  TurnCancelled,
+  TurnFailed,
+  StepStarted,
+  StepCompleted,
+  MessageAdded,
+  CallRequested,
+  CallStarted,
+  CallCompleted,
+  CallReceipt
+])
+export type Fact = typeof Fact.Type
+export type Type = Fact["type"]
+
+/** The data of an event of a type. */
+export type DataOf<T extends Type> = Extract<Fact, { readonly type: T }>["data"]
+
+/** A recorded fact: `seq` is its place in the session's log (E1), `at` milliseconds since the epoch. */
+export type TurnEvent = Fact & { readonly seq: number; readonly at: number }
+
+/** Decodes a stored fact; a row that does not decode is a bug of ours. */
+export const decodeFact = Schema.decodeUnknownSync(Fact)
+
+/** Events after which a Turn is over. */
+export const isTerminal = (
+  fact: Fact
+): fact is Extract<
+  Fact,
+  { readonly type: "turn.completed" | "turn.exhausted" | "turn.cancelled" | "turn.failed" }
+> =>
+  fact.type === "turn.completed" ||
+  fact.type === "turn.exhausted" ||
+  fact.type === "turn.cancelled" ||
+  fact.type === "turn.failed"
+
+/** What is shown but not kept: no `seq`, lost with the connection. */
+export type Ephemeral =
+  | {
+      readonly type: "delta"
+      readonly turnId: TurnId
+      readonly step: number
+      readonly channel: "text" | "reasoning"
+      /** Code units of this channel sent before this delta in this step. */
+      readonly offset: number
+      readonly delta: string
+    }
+  | { readonly type: "step.reset"; readonly turnId: TurnId; readonly step: number; readonly reason: string }
+  | { readonly type: "call.progress"; readonly callId: CallId; readonly progress: Schema.Json }

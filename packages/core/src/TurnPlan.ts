@@ -1,0 +1,276 @@
+/**
+ * Which facts come next in a Turn: every decision of the engine, as pure functions of the session's state.
+ *
+ * Owns: the order of facts inside a write. Does not own: when a write happens (`Turn`), or the fold (`SessionState`).
+ *
+ * - P1. A response is registered with all its calls before any of them runs.
+ * - P2. Steering is applied after all results of a batch and before the next request, in the same write as that request.
+ * - P3. A Turn ends with one receipt for every open call, then `turn.settled`, then its terminal fact.
+ */
+import type { Json } from "./Canonical.ts"
+import * as Budget from "./Budget.ts"
+import * as Canonical from "./Canonical.ts"
+import * as Ids from "./Ids.ts"
+import * as Inbox from "./Inbox.ts"
+import * as Ledger from "./Ledger.ts"
+import type { Cause } from "./Receipt.ts"
+import type { OpenTurn, SessionState } from "./SessionState.ts"
+import type { EffectClass } from "./ToolPolicy.ts"
+import type { AssistantPart } from "./Transcript.ts"
+import * as Transcript from "./Transcript.ts"
+import type { DataOf, Fact, Failure, Figures, Usage } from "./TurnEvent.ts"
+
+/** A model response as the wire gave it. `id` is the provider's call id, `params` a raw string when it was not JSON. */
+export interface Response {
+  readonly parts: ReadonlyArray<ResponsePart>
+  readonly finishReason: string
+  readonly usage: Usage
+  /** Milliseconds from the request to the end of the response. */
+  readonly ms: number
+}
+
+type PartOptions = { readonly options?: Transcript.ToolCallPart["options"] }
+export type ResponsePart = PartOptions &
+  (
+    | { readonly type: "text" | "reasoning"; readonly text: string }
+    | { readonly type: "tool-call"; readonly id: string; readonly name: string; readonly params: Json }
+  )
+
+/** What is known of a called tool: `undefined` for a tool that does not exist. */
+export type EffectsOf = (tool: string) => EffectClass | undefined
+
+/** Facts that open a Turn from a waiting item and request its first step. */
+export const startTurn = (
+  state: SessionState,
+  item: Inbox.Item,
+  config: { readonly model: string; readonly maxSteps: number }
+): ReadonlyArray<Fact> => {
+  const turnId = Ids.turnId(state.turns + 1)
+  const steers = Inbox.steersFor(state.pending, turnId).filter((steer) => steer.id !== item.id)
+  return [
+    ...(state.status === "running" ? [] : [{ type: "session.status", data: { status: "running" } } as const]),
+    {
+      type: "turn.started",
+      data: { turnId, itemId: item.id, agent: state.agent, model: config.model, maxSteps: config.maxSteps }
+    },
+    ...[item, ...steers].flatMap((each) => applyItem(each, turnId, 1)),
+    { type: "step.started", data: { turnId, step: 1, kind: config.maxSteps === 0 ? "hand-back" : "work" } }
+  ]
+}
+
+/** Facts that close a settled step and request the next one (P2): with tools, or for the hand-back when the budget is spent. */
+export const nextStep = (state: SessionState, turn: OpenTurn): ReadonlyArray<Fact> => {
+  const step = (turn.step?.step ?? 0) + 1
+  const isSpent = Budget.isSpent({ steps: step - 1, maxSteps: turn.maxSteps })
+  return [
+    ...(turn.step?.state === "accepted" ? [stepCompleted(turn.id, turn.step.step, turn.step.figures)] : []),
+    ...Inbox.steersFor(state.pending, turn.id).flatMap((item) => applyItem(item, turn.id, step)),
+    { type: "step.started", data: { turnId: turn.id, step, kind: isSpent ? "hand-back" : "work" } }
+  ]
+}
+
+/** An accepted response: the facts to write and the calls to run once they are written. */
+export interface Accepted {
+  readonly facts: ReadonlyArray<Fact>
+  readonly runnable: ReadonlyArray<DataOf<"call.requested">>
+}
+
+/**
+ * Facts that accept a response with calls (P1). Calls that must not run are answered in the same write: the tool does
+ * not exist, the arguments are not JSON, or the response was cut off before it was finished.
+ */
+export const accept = (state: SessionState, turn: OpenTurn, response: Response, effectsOf: EffectsOf): Accepted => {
+  const parts = storedParts(state, turn, response)
+  const requested: Array<DataOf<"call.requested">> = []
+  const refused: Array<Fact> = []
+  for (const part of parts) {
+    if (part.type !== "tool-call") continue
+    const effects = effectsOf(part.name)
+    const data = {
+      callId: part.callId,
+      wireId: part.wireId,
+      name: part.name,
+      params: part.params,
+      argsDigest: Canonical.digest(part.params),
+      effects: effects ?? "pure"
+    }
+    requested.push(data)
+    const why = refusal(part, effects, response.finishReason)
+    if (why !== undefined) {
+      refused.push({ type: "call.completed", data: { callId: part.callId, isFailure: true, output: why, ms: 0 } })
+    }
+  }
+  const refusedIds = new Set(refused.map((fact) => (fact.type === "call.completed" ? fact.data.callId : undefined)))
+  const runnable = requested.filter((call) => !refusedIds.has(call.callId))
+  return {
+    facts: [
+      answerAdded(turn, parts, figuresOf(response)),
+      ...requested.map((data) => ({ type: "call.requested", data }) as const),
+      ...refused,
+      ...runnable.map(({ callId }) => ({ type: "call.started", data: { callId, attempt: 1 } }) as const)
+    ],
+    runnable
+  }
+}
+
+/** Facts that accept a final answer: the message and the end of its step. */
+export const acceptFinal = (state: SessionState, turn: OpenTurn, response: Response): ReadonlyArray<Fact> => {
+  const spoken = storedParts(state, turn, response).filter((part) => part.type !== "tool-call")
+  // A message without text is refused by every provider; the words say whose they are.
+  const parts: ReadonlyArray<AssistantPart> =
+    Transcript.textOf(spoken).trim() === "" ? [...spoken, { type: "text", text: emptyAnswer }] : spoken
+  const figures = figuresOf(response)
+  return [answerAdded(turn, parts, figures), stepCompleted(turn.id, stepOf(turn), figures)]
+}
+
+/** Facts that write the hand-back in the model's place: what was done is counted, nothing is claimed (Budget B2). */
+export const acceptHandBack = (turn: OpenTurn): ReadonlyArray<Fact> => {
+  const text = Budget.handBackText(turn.maxSteps, turn.done)
+  const figures: Figures = { finishReason: "hand-back", usage: { inputTokens: 0, outputTokens: 0 }, ms: 0 }
+  return [answerAdded(turn, [{ type: "text", text }], figures), stepCompleted(turn.id, stepOf(turn), figures)]
+}
+
+/** How a Turn ends. */
+export type Ending =
+  | { readonly type: "completed" }
+  | { readonly type: "exhausted" }
+  | { readonly type: "cancelled"; readonly by: "user" | "caller"; readonly reason: string | undefined }
+  | { readonly type: "failed"; readonly error: Failure }
+
+/** Facts that settle and close a Turn (P3); `before` are facts of the same write that come first, such as the final answer. */
+export const endTurn = (
+  state: SessionState,
+  turn: OpenTurn,
+  ending: Ending,
+  before: ReadonlyArray<Fact> = []
+): ReadonlyArray<Fact> => {
+  const receipts = before.length > 0 ? [] : Ledger.receipts(turn.ledger, causeOf(ending))
+  const returned = Inbox.atTurnEnd(state.pending, turn.id)
+  const left = state.pending.size - returned.filter((fact) => fact.data.disposition === "returned").length
+  return [
+    ...before,
+    ...receipts,
+    ...returned,
+    {
+      type: "turn.settled",
+      data: { turnId: turn.id, receipts: receipts.map(({ data: { callId, outcome } }) => ({ callId, outcome })) }
+    },
+    terminal(turn, ending, before),
+    ...(left === 0 ? [{ type: "session.status", data: { status: "idle" } } as const] : [])
+  ]
+}
+
+/** The text that stands for a response without any. */
+export const emptyAnswer = "[The model returned an empty answer.]"
+
+const stepOf = (turn: OpenTurn): number => turn.step?.step ?? 1
+
+const figuresOf = ({ finishReason, usage, ms }: Response): Figures => ({ finishReason, usage, ms })
+
+const causeOf = (ending: Ending): Cause => (ending.type === "failed" ? "failed" : "cancelled")
+
+const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): Fact => {
+  const turnId = turn.id
+  const steps = Math.min(turn.step?.step ?? 0, turn.maxSteps)
+  const answer = before.find((fact) => fact.type === "message.added")?.data
+  const figures = answer?.figures
+  const usage = figures === undefined ? turn.usage : sum(turn.usage, figures.usage)
+  const messageId = answer?.messageId ?? Ids.assistantMessageId(turn.number, stepOf(turn))
+  switch (ending.type) {
+    case "completed":
+      return {
+        type: "turn.completed",
+        data: { turnId, steps, usage, finishReason: figures?.finishReason ?? "unknown", messageId }
+      }
+    case "exhausted":
+      return {
+        type: "turn.exhausted",
+        data: { turnId, limit: "steps", used: steps, max: turn.maxSteps, usage, messageId }
+      }
+    case "cancelled":
+      return {
+        type: "turn.cancelled",
+        data: {
+          turnId,
+          by: ending.by,
+          ...(ending.reason === undefined ? {} : { reason: ending.reason }),
+          steps,
+          usage
+        }
+      }
+    case "failed":
+      return { type: "turn.failed", data: { turnId, error: ending.error, steps, usage } }
+  }
+}
+
+const sum = (a: Usage, b: Usage): Usage => ({
+  inputTokens: a.inputTokens + b.inputTokens,
+  outputTokens: a.outputTokens + b.outputTokens
+})
+
+const applyItem = (item: Inbox.Item, turnId: Ids.TurnId, step: number): ReadonlyArray<Fact> => {
+  const messageId = Ids.userMessageId(item.id)
+  return [
+    { type: "inbox.applied", data: { itemId: item.id, turnId, step, messageId } },
+    { type: "message.added", data: { messageId, role: "user", parts: item.parts } }
+  ]
+}
+
+const answerAdded = (turn: OpenTurn, parts: ReadonlyArray<AssistantPart>, figures: Figures): Fact => ({
+  type: "message.added",
+  data: { messageId: Ids.assistantMessageId(turn.number, stepOf(turn)), role: "assistant", parts, figures }
+})
+
+const stepCompleted = (turnId: Ids.TurnId, step: number, figures: Figures): Fact => ({
+  type: "step.completed",
+  data: { turnId, step, ...figures }
+})
+
+/** The response's parts as they are stored: legal names, unique wire ids, arguments that can be sent again. */
+const storedParts = (state: SessionState, turn: OpenTurn, response: Response): ReadonlyArray<AssistantPart> => {
+  const used = new Set<string>()
+  let index = 0
+  return response.parts.flatMap((part): ReadonlyArray<AssistantPart> => {
+    const options = part.options === undefined ? {} : { options: part.options }
+    if (part.type !== "tool-call") {
+      return part.text === "" && part.options === undefined ? [] : [{ type: part.type, text: part.text, ...options }]
+    }
+    const callId = Ids.callId(turn.number, turn.step?.step ?? 1, index++)
+    const isUsable = legalWireId.test(part.id) && !state.wireIds.has(part.id) && !used.has(part.id)
+    const wireId = isUsable ? part.id : callId
+    used.add(wireId)
+    const params = isRecord(part.params) ? part.params : { invalid_arguments: part.params }
+    return [{ type: "tool-call", callId, wireId, name: legalName(part.name), params, ...options }]
+  })
+}
+
+/** Ids that every provider takes (provider contract O8, A11). */
+const legalWireId = /^[A-Za-z0-9_-]{1,40}$/
+
+/** A name that every provider takes in a history (provider contract O7). */
+const legalName = (name: string): string => name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "_"
+
+const isRecord = (params: Json): params is { readonly [key: string]: Json } =>
+  typeof params === "object" && params !== null && !Array.isArray(params)
+
+/** Finish reasons after which a response may be incomplete. */
+const cutOff: ReadonlySet<string> = new Set(["length", "content-filter", "error", "interrupted"])
+
+/** Why a call must not run, in words for the model. */
+const refusal = (
+  part: Transcript.ToolCallPart,
+  effects: EffectClass | undefined,
+  finishReason: string
+): string | undefined => {
+  if (cutOff.has(finishReason)) {
+    return (
+      `This call was not executed: the response ended early (${finishReason}), so its arguments may be cut off. ` +
+      "Send it again with less text in the arguments."
+    )
+  }
+  if (effects === undefined) return `This call was not executed: there is no tool named "${part.name}".`
+  if ("invalid_arguments" in (part.params as object)) {
+    return "This call was not executed: its arguments are not a JSON object. Send valid JSON that fits the tool's schema."
+  }
+  return undefined
+}
