@@ -62,7 +62,10 @@ export interface Admission {
 export const admit = (
   head: Head,
   request: Request
-): { readonly fact: Extract<Fact, { readonly type: "inbox.admitted" }>; readonly admission: Admission } | SessionBusy | TurnNotRunning => {
+):
+  | { readonly fact: Extract<Fact, { readonly type: "inbox.admitted" }>; readonly admission: Admission }
+  | SessionBusy
+  | TurnNotRunning => {
   if (request.expectedTurnId !== undefined && request.expectedTurnId !== head.runningTurn) {
     return new TurnNotRunning({
       sessionId: head.sessionId,
@@ -70,7 +73,8 @@ export const admit = (
       ...(head.runningTurn === undefined ? {} : { running: head.runningTurn })
     })
   }
-  const delivery = request.delivery === "auto" ? (!head.isBusy ? "start" : head.runningTurn ? "steer" : "follow-up") : request.delivery
+  const delivery =
+    request.delivery === "auto" ? (!head.isBusy ? "start" : head.runningTurn ? "steer" : "follow-up") : request.delivery
   if (delivery === "start" && head.isBusy) {
     return new SessionBusy({
       sessionId: head.sessionId,

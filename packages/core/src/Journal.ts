@@ -61,7 +61,9 @@ export interface View {
   readonly head: Inbox.Head
   /** The item that was admitted under the key looked up. */
   readonly keyed: { readonly data: DataOf<"inbox.admitted">; readonly digest: string } | undefined
-  readonly item: { readonly itemId: ItemId; readonly delivery: Inbox.Item["delivery"]; readonly state: ItemState } | undefined
+  readonly item:
+    | { readonly itemId: ItemId; readonly delivery: Inbox.Item["delivery"]; readonly state: ItemState }
+    | undefined
   readonly turn: { readonly turnId: TurnId; readonly isOpen: boolean; readonly isCancelling: boolean } | undefined
 }
 

@@ -86,7 +86,7 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
   summary: (sessionId) => Effect.sync(() => Option.map(Option.fromUndefinedOr(entries.get(sessionId)), summaryOf)),
   list: ({ before, limit }) =>
     Effect.sync(() => {
-      const all = [...entries.values()].reverse()
+      const all = [...entries.values()].toReversed()
       const from = before === undefined ? 0 : all.findIndex((entry) => entry.sessionId === before) + 1
       return all.slice(from, from + limit).map(summaryOf)
     }),

@@ -208,7 +208,8 @@ const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
 const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
   const turn = turnOf(state, fact, fact.data.turnId)
   const previous = turn.step?.step ?? 0
-  if (turn.step !== undefined && turn.step.state !== "completed") throw new IllegalFact(fact, `step ${previous} is open`)
+  if (turn.step !== undefined && turn.step.state !== "completed")
+    throw new IllegalFact(fact, `step ${previous} is open`)
   if (fact.data.step !== previous + 1) throw new IllegalFact(fact, "steps are numbered in order")
   if (fact.data.kind === "work" && Budget.isSpent({ steps: previous, maxSteps: turn.maxSteps })) {
     throw new IllegalFact(fact, "the step budget is spent")
@@ -219,7 +220,8 @@ const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
 
 const completeStep = (state: SessionState, fact: FactOf<"step.completed">): void => {
   const turn = turnOf(state, fact, fact.data.turnId)
-  if (turn.step?.step !== fact.data.step || turn.step.state !== "accepted") throw new IllegalFact(fact, "it has no answer")
+  if (turn.step?.step !== fact.data.step || turn.step.state !== "accepted")
+    throw new IllegalFact(fact, "it has no answer")
   if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
   turn.step.state = "completed"
 }

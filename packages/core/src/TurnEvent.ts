@@ -176,10 +176,7 @@ export const decodeFact = Schema.decodeUnknownSync(Fact)
 /** Events after which a Turn is over. */
 export const isTerminal = (
   fact: Fact
-): fact is Extract<
-  Fact,
-  { readonly type: "turn.completed" | "turn.exhausted" | "turn.cancelled" | "turn.failed" }
-> =>
+): fact is Extract<Fact, { readonly type: "turn.completed" | "turn.exhausted" | "turn.cancelled" | "turn.failed" }> =>
   fact.type === "turn.completed" ||
   fact.type === "turn.exhausted" ||
   fact.type === "turn.cancelled" ||
