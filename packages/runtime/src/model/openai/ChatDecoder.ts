@@ -1,0 +1,208 @@
+/**
+ * The parts told by one response on the OpenAI Chat wire.
+ *
+ * Owns: the meaning of the chunks, and when a response is whole. Does not own:
+ * framing (`SseDecoder`), the pieces of calls (`ToolCallSlots`), or what a fault
+ * is called (`ChatFault`).
+ *
+ * - D1. Tool calls and the finish part appear only in `end`, and only when the
+ *   response was whole: half a response never yields a call that looks complete.
+ * - D2. Whole means that the body ended cleanly after a finish reason, or that
+ *   `[DONE]` was seen.
+ * - D3. Text and reasoning blocks are closed before the next block or the end.
+ */
+import type * as Response from "effect/ai/Response"
+import * as DateTime from "effect/DateTime"
+import * as Option from "effect/Option"
+import * as ToolArguments from "../ToolArguments.ts"
+import * as ToolCallSlots from "./ToolCallSlots.ts"
+import * as Usage from "./ChatUsage.ts"
+
+type Parts = Array<Response.StreamPartEncoded>
+
+/** Why a response cannot be used: the provider said so, a payload is not JSON, or it ended too early. */
+export type Fault =
+  | { readonly _tag: "Reported"; readonly error: unknown }
+  | { readonly _tag: "Garbled"; readonly payload: string }
+  | { readonly _tag: "CutShort" }
+
+/** Decoder of one response. */
+export interface ChatDecoder {
+  /** Takes one payload and appends its parts; a fault ends the response. */
+  readonly push: (payload: string, out: Parts) => Fault | undefined
+  /** Has `[DONE]` been seen? */
+  readonly isDone: () => boolean
+  /** The body has ended cleanly or `isDone`: appends what is left, or says that the response is not whole. */
+  readonly end: (out: Parts) => Fault | undefined
+}
+
+/** A decoder for one response. */
+export const make = (): ChatDecoder => {
+  let responseId: string | undefined
+  let isTold = false
+  let finishReason: string | undefined
+  let usage: Response.FinishPartEncoded["usage"] = Usage.unknown
+  let done = false
+  let block: { readonly type: "text" | "reasoning"; readonly id: string } | undefined
+  let blocks = 0
+  const calls = ToolCallSlots.make(() => responseId)
+
+  const close = (out: Parts): void => {
+    if (block !== undefined) out.push({ type: `${block.type}-end`, id: block.id })
+    block = undefined
+  }
+
+  const write = (type: "text" | "reasoning", delta: string, out: Parts): void => {
+    if (delta === "") return
+    if (block?.type !== type) {
+      close(out) // D3
+      block = { type, id: `${type}-${blocks++}` }
+      out.push({ type: `${type}-start`, id: block.id })
+    }
+    out.push({ type: `${type}-delta`, id: block.id, delta })
+  }
+
+  const takeContent = (content: unknown, out: Parts): void => {
+    if (typeof content === "string") return write("text", content, out)
+    if (!Array.isArray(content)) return
+    for (const item of content) {
+      if (!isFields(item)) continue
+      if (typeof item["text"] === "string") write("text", item["text"], out)
+      else if (Array.isArray(item["thinking"])) write("reasoning", textOf(item["thinking"]), out) // Mistral
+    }
+  }
+
+  const takeDelta = (delta: Fields, out: Parts): void => {
+    const reasoning = delta["reasoning_content"] || delta["reasoning"] // some servers send both, with the same text
+    if (typeof reasoning === "string") write("reasoning", reasoning, out)
+    takeContent(delta["content"], out)
+    if (typeof delta["refusal"] === "string") write("text", delta["refusal"], out)
+    const pieces = delta["tool_calls"]
+    if (Array.isArray(pieces) && pieces.length > 0) {
+      close(out)
+      calls.take(pieces, out)
+    }
+  }
+
+  const takeChunk = (chunk: Fields, out: Parts): Fault | undefined => {
+    if (isFault(chunk["error"])) return { _tag: "Reported", error: chunk["error"] }
+    if (!isTold) {
+      const metadata = metadataOf(chunk)
+      if (metadata !== undefined) {
+        isTold = true
+        responseId = metadata.id
+        out.push(metadata)
+      }
+    }
+    if (isFields(chunk["usage"])) usage = Usage.read(chunk["usage"])
+    if (!Array.isArray(chunk["choices"])) return undefined
+    for (const choice of chunk["choices"]) {
+      if (!isFields(choice) || (typeof choice["index"] === "number" && choice["index"] > 0)) continue
+      if (isFault(choice["error"])) return { _tag: "Reported", error: choice["error"] }
+      if (isFields(choice["delta"])) takeDelta(choice["delta"], out)
+      else if (isFields(choice["message"])) {
+        takeDelta(choice["message"], out)
+        done = true // an unstreamed answer is whole by itself
+      }
+      const reason = choice["finish_reason"]
+      if (typeof reason !== "string" || reason === "") continue
+      if (broken.has(reason)) return { _tag: "Reported", error: { message: `the model stopped with '${reason}'` } }
+      finishReason = reason
+    }
+    return undefined
+  }
+
+  const push = (payload: string, out: Parts): Fault | undefined => {
+    if (payload.startsWith("[DONE]")) {
+      done = true
+      return undefined
+    }
+    const text = payload.trim()
+    if (text === "" || done) return undefined
+    const chunk = parse(text)
+    if (isFields(chunk)) return takeChunk(chunk, out)
+    const lines = text.split("\n")
+    if (chunk !== undefined || lines.length === 1) return { _tag: "Garbled", payload: text }
+    for (const line of lines) {
+      const fault = push(line, out) // events written without the blank line between them
+      if (fault !== undefined) return fault
+    }
+    return undefined
+  }
+
+  return {
+    push,
+    isDone: () => done,
+    end: (out) => {
+      if (finishReason === undefined && !done) return { _tag: "CutShort" } // D2
+      close(out)
+      calls.close(out)
+      const reason = reasonOf(finishReason, calls.slots.length > 0)
+      for (const slot of calls.slots) {
+        // a call cut before its first argument must not turn into a call without arguments
+        const params = slot.text === "" && reason !== "tool-calls" ? "" : ToolArguments.read(slot.text)
+        out.push({ type: "tool-call", id: slot.id ?? "", name: slot.name, params })
+      }
+      const metadata = finishReason === undefined ? undefined : { metadata: { openai: { finishReason } } }
+      out.push({ type: "finish", reason, usage, ...metadata })
+      return undefined
+    }
+  }
+}
+
+type Fields = { readonly [field: string]: unknown }
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const isFault = (error: unknown): boolean => isFields(error) || (typeof error === "string" && error !== "")
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const textOf = (items: ReadonlyArray<unknown>): string =>
+  items.map((item) => (isFields(item) && typeof item["text"] === "string" ? item["text"] : "")).join("")
+
+const metadataOf = (chunk: Fields): Response.ResponseMetadataPartEncoded | undefined => {
+  const { created, id, model } = chunk
+  const hasId = typeof id === "string" && id !== ""
+  const hasModel = typeof model === "string" && model !== ""
+  if (!hasId && !hasModel) return undefined
+  const at = typeof created === "number" && created > 0 ? DateTime.make(created * 1000) : Option.none()
+  return {
+    type: "response-metadata",
+    ...(hasId ? { id } : undefined),
+    ...(hasModel ? { modelId: model } : undefined),
+    ...(Option.isSome(at) ? { timestamp: DateTime.formatIso(at.value) } : undefined)
+  }
+}
+
+/** Finish reasons that mean that the provider gave up in the middle. */
+const broken: ReadonlySet<string> = new Set(["error", "abort", "aborted", "insufficient_system_resource"])
+
+const reasonOf = (raw: string | undefined, hasCalls: boolean): Response.FinishReason => {
+  switch (raw) {
+    case "length":
+    case "max_tokens":
+    case "model_length":
+    case "model_context_window_exceeded":
+      return "length"
+    case "content_filter":
+    case "sensitive":
+      return "content-filter"
+    case undefined:
+    case "stop":
+    case "eos":
+    case "end_turn":
+    case "tool_calls":
+    case "function_call":
+      return hasCalls ? "tool-calls" : "stop" // servers disagree on the word, the calls are what counts
+    default:
+      return hasCalls ? "tool-calls" : "other"
+  }
+}
