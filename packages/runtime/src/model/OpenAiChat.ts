@@ -102,6 +102,7 @@ export const make = Effect.fn("OpenAiChat.make")(function* (
       const parts: Array<Response.StreamPartEncoded> = []
       let fault: ChatDecoder.Fault | undefined
       for (let i = 0; i < payloads.length && fault === undefined; i++) fault = chunks.push(payloads[i] ?? "", parts)
+      if (isLast && fault?._tag === "Garbled") fault = undefined // a piece of a chunk: `end` knows whether it is missed
       isSettled = isLast || fault !== undefined || chunks.isDone()
       if (isSettled) fault ??= chunks.end(parts)
       if (parts.length > 0) Queue.offerAllUnsafe(queue, parts)

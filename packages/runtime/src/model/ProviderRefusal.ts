@@ -40,17 +40,14 @@ export const toReason = (refusal: ProviderRefusal, context: Context): AiError.Ai
     refusal.status === undefined
       ? undefined
       : {
-          response: { status: refusal.status, headers: shownHeaders(refusal.headers) },
+          response: { status: refusal.status, headers: shownHeaders(refusal.headers, context.scrub) },
           body: context.scrub(details.text).toWellFormed().slice(0, 8_000)
         }
   const shared = http === undefined ? { description } : { description, http }
   const code = [details.code, details.type].find((code) => code !== undefined && code !== "")
   const names = [details.code, details.type].filter((name) => name !== undefined)
 
-  if (
-    names.some((code) => ContextWindow.isExceeded({ status, code, text })) ||
-    (names.length === 0 && ContextWindow.isExceeded({ status, text }))
-  ) {
+  if ([undefined, ...names].some((code) => ContextWindow.isExceeded({ status, code, text }))) {
     return new AiError.InvalidRequestError({ ...shared, constraint: ContextWindow.constraint })
   }
   if (status === 402 || names.some((name) => quotaCodes.has(name))) {
@@ -108,14 +105,16 @@ const policyCodes: ReadonlySet<string> = new Set([
 ])
 
 /** Headers worth keeping: cookies and the like are not. */
-const shownHeaders = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+const shownHeaders = (
+  headers: Readonly<Record<string, string>>,
+  scrub: (text: string) => string
+): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(headers).filter(([name]) =>
-      /^(?:retry-after|date|content-type|server$|cf-ray|x-request-id|request-id|(?:x-|anthropic-)?ratelimit-)/.test(
-        name
-      )
-    )
+    Object.entries(headers).flatMap(([name, value]) => (telling.test(name) ? [[name, scrub(value)]] : []))
   )
+
+const telling =
+  /^(?:retry-after|date$|content-type$|server$|cf-ray$|x-request-id|request-id|(?:x-|anthropic-)?ratelimit-)/
 
 const statusOf = (details: Details): number => {
   const code = Number(details.code)
