@@ -62,48 +62,41 @@ export interface Admission {
 export const admit = (
   head: Head,
   request: Request
-):
-  | { readonly fact: Extract<Fact, { readonly type: "inbox.admitted" }>; readonly admission: Admission }
-  | SessionBusy
-  | TurnNotRunning => {
-  if (request.expectedTurnId !== undefined && request.expectedTurnId !== head.runningTurn) {
-    return new TurnNotRunning({
-      sessionId: head.sessionId,
-      expected: request.expectedTurnId,
-      ...(head.runningTurn === undefined ? {} : { running: head.runningTurn })
-    })
+): Extract<Fact, { readonly type: "inbox.admitted" }> | SessionBusy | TurnNotRunning => {
+  const { sessionId, runningTurn, isBusy } = head
+  const running = runningTurn === undefined ? {} : { running: runningTurn }
+  if (request.expectedTurnId !== undefined && request.expectedTurnId !== runningTurn) {
+    return new TurnNotRunning({ sessionId, expected: request.expectedTurnId, ...running })
   }
   const delivery =
-    request.delivery === "auto" ? (!head.isBusy ? "start" : head.runningTurn ? "steer" : "follow-up") : request.delivery
-  if (delivery === "start" && head.isBusy) {
-    return new SessionBusy({
-      sessionId: head.sessionId,
-      ...(head.runningTurn === undefined ? {} : { turnId: head.runningTurn })
-    })
+    request.delivery === "auto" ? (!isBusy ? "start" : runningTurn ? "steer" : "follow-up") : request.delivery
+  if (delivery === "start" && isBusy) {
+    return new SessionBusy({ sessionId, ...(runningTurn === undefined ? {} : { turnId: runningTurn }) })
   }
-  if (delivery === "steer" && head.runningTurn === undefined) return new TurnNotRunning({ sessionId: head.sessionId })
-  const id = itemId(head.items + 1)
-  const effect: Effect = delivery === "steer" ? "steering" : head.isBusy ? "queued" : "started"
+  if (delivery === "steer" && runningTurn === undefined) return new TurnNotRunning({ sessionId })
+  const effect: Effect = delivery === "steer" ? "steering" : isBusy ? "queued" : "started"
+  const target = effect === "queued" ? undefined : effect === "steering" ? runningTurn : turnId(head.turns + 1)
   return {
-    fact: {
-      type: "inbox.admitted",
-      data: {
-        itemId: id,
-        delivery,
-        parts: request.parts,
-        ifNotApplied: request.ifNotApplied,
-        ...(delivery === "steer" && head.runningTurn !== undefined ? { turnId: head.runningTurn } : {}),
-        ...(request.clientKey === undefined ? {} : { clientKey: request.clientKey })
-      }
-    },
-    admission: {
-      itemId: id,
+    type: "inbox.admitted",
+    data: {
+      itemId: itemId(head.items + 1),
       delivery,
       effect,
-      turnId: effect === "queued" ? undefined : effect === "steering" ? head.runningTurn : turnId(head.turns + 1)
+      ...(target === undefined ? {} : { turnId: target }),
+      parts: request.parts,
+      ifNotApplied: request.ifNotApplied,
+      ...(request.clientKey === undefined ? {} : { clientKey: request.clientKey })
     }
   }
 }
+
+/** What the sender of an admitted message is told. */
+export const admissionOf = (data: DataOf<"inbox.admitted">): Admission => ({
+  itemId: data.itemId,
+  delivery: data.delivery,
+  effect: data.effect,
+  turnId: data.turnId
+})
 
 /** The waiting item of an admitted fact. */
 export const itemOf = (data: DataOf<"inbox.admitted">): Item => ({
@@ -111,7 +104,7 @@ export const itemOf = (data: DataOf<"inbox.admitted">): Item => ({
   delivery: data.delivery,
   parts: data.parts,
   ifNotApplied: data.ifNotApplied,
-  turnId: data.turnId
+  turnId: data.delivery === "steer" ? data.turnId : undefined
 })
 
 /** The items that join a Turn at its next step (I1). */

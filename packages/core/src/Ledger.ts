@@ -74,3 +74,15 @@ export const receipt = (call: Call, cause: Receipt.Cause): Extract<Fact, { reado
     data: { callId: call.callId, outcome, text: Receipt.textFor(call.name, outcome) }
   }
 }
+
+/**
+ * What the next owner does with the calls a dead one left open (mechanism C3): a call that was never started is started,
+ * one that may run again runs again under the same key, any other gets a receipt that says its outcome is unknown.
+ */
+export const recovery = (ledger: Ledger): ReadonlyArray<Fact> =>
+  openCalls(ledger).map((call): Fact => {
+    const mayRun = call.attempt === 0 || call.effects === "pure" || call.effects === "idempotent"
+    return mayRun
+      ? { type: "call.started", data: { callId: call.callId, attempt: call.attempt + 1 } }
+      : receipt(call, "lost")
+  })

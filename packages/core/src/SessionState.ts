@@ -132,9 +132,9 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
       state.pending.set(fact.data.itemId, Inbox.itemOf(fact.data))
       return
     case "inbox.moved":
-      return moveItem(state, fact, fact.data.itemId, fact.data.delivery)
+      return moveItem(state, fact, fact.data.itemId, fact.data.delivery, fact.data.turnId)
     case "inbox.returned":
-      if (fact.data.disposition === "follow-up") return moveItem(state, fact, fact.data.itemId, "follow-up")
+      if (fact.data.disposition === "follow-up") return moveItem(state, fact, fact.data.itemId, "follow-up", undefined)
       return takeItem(state, fact, fact.data.itemId)
     case "inbox.applied":
       return takeItem(state, fact, fact.data.itemId)
@@ -277,9 +277,15 @@ const takeItem = (state: SessionState, fact: Fact, id: Ids.ItemId): void => {
   if (!state.pending.delete(id)) throw new IllegalFact(fact, `${id} is not waiting`)
 }
 
-const moveItem = (state: SessionState, fact: Fact, id: Ids.ItemId, delivery: Inbox.Item["delivery"]): void => {
+const moveItem = (
+  state: SessionState,
+  fact: Fact,
+  id: Ids.ItemId,
+  delivery: Inbox.Item["delivery"],
+  turnId: Ids.TurnId | undefined
+): void => {
   const item = state.pending.get(id)
   if (item === undefined) throw new IllegalFact(fact, `${id} is not waiting`)
   // A Map keeps the place of a key that is set again: the item stays in the order of its admission.
-  state.pending.set(id, { ...item, delivery, turnId: delivery === "steer" ? state.turn?.id : undefined })
+  state.pending.set(id, { ...item, delivery, turnId })
 }

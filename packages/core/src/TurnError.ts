@@ -23,6 +23,15 @@ export class SessionExists extends Schema.TaggedError<SessionExists>()("SessionE
   }
 }
 
+/** The id chosen for a session has characters or a length an id cannot have. */
+export class SessionIdInvalid extends Schema.TaggedError<SessionIdInvalid>()("SessionIdInvalid", {
+  id: Schema.String
+}) {
+  override get message() {
+    return "A session id is 1 to 64 of the characters A-Z a-z 0-9 _ -."
+  }
+}
+
 /** The runtime was built without an agent of this name. */
 export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,

@@ -50,12 +50,19 @@ const SessionCreated = event("session.created", {
 const InboxAdmitted = event("inbox.admitted", {
   itemId: ItemId,
   delivery: Delivery,
+  effect: Schema.Literals(["started", "steering", "queued"]),
+  /** The Turn it starts or steers, when that is certain. */
+  turnId: Schema.optionalKey(TurnId),
   parts: Schema.Array(UserPart),
   ifNotApplied: IfNotApplied,
-  turnId: Schema.optionalKey(TurnId),
   clientKey: Schema.optionalKey(Schema.String)
 })
-const InboxMoved = event("inbox.moved", { itemId: ItemId, delivery: Delivery })
+const InboxMoved = event("inbox.moved", {
+  itemId: ItemId,
+  delivery: Delivery,
+  /** The Turn it steers from now on. */
+  turnId: Schema.optionalKey(TurnId)
+})
 const InboxApplied = event("inbox.applied", { itemId: ItemId, turnId: TurnId, step: Count, messageId: MessageId })
 const InboxReturned = event("inbox.returned", {
   itemId: ItemId,

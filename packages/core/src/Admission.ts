@@ -1,0 +1,109 @@
+/**
+ * What anyone may ask of a session from outside: send a message, move or withdraw a waiting one, cancel a Turn.
+ *
+ * Each is a pure decision on the session as it stands under its lock (`Journal.admit`); asking twice has one effect.
+ *
+ * Owns: these decisions. Does not own: the lock and the record (`Journal`), or how a Turn is stopped (`Turn`).
+ */
+import * as Result from "effect/Result"
+import * as Canonical from "./Canonical.ts"
+import type { SessionId, TurnId } from "./Ids.ts"
+import * as Inbox from "./Inbox.ts"
+import type { Decided, View } from "./Journal.ts"
+import {
+  ClientKeyReused,
+  ItemNotFound,
+  ItemSettled,
+  type SessionBusy,
+  TurnNotFound,
+  TurnNotRunning
+} from "./TurnError.ts"
+import type { Delivery, Fact } from "./TurnEvent.ts"
+
+type Decision<A, E> = Result.Result<Decided<A>, E>
+
+/** Admits a message. The same client key with the same message answers as it did the first time, with another it is refused. */
+export const send =
+  (request: Inbox.Request) =>
+  (view: View): Decision<Inbox.Admission, SessionBusy | TurnNotRunning | ClientKeyReused> => {
+    const digest = digestOf(request)
+    if (view.keyed !== undefined && request.clientKey !== undefined) {
+      if (view.keyed.digest !== digest) {
+        return Result.fail(new ClientKeyReused({ sessionId: view.head.sessionId, clientKey: request.clientKey }))
+      }
+      return Result.succeed({ facts: [], value: Inbox.admissionOf(view.keyed.data) })
+    }
+    const admitted = Inbox.admit(view.head, request)
+    if ("_tag" in admitted) return Result.fail(admitted)
+    return Result.succeed({ facts: [admitted], value: Inbox.admissionOf(admitted.data), digest })
+  }
+
+/** Moves a waiting message to the other channel: into the running Turn, or behind it. */
+export const move =
+  (itemId: string, delivery: Exclude<Delivery, "start">) =>
+  (view: View): Decision<Delivery, ItemNotFound | ItemSettled | TurnNotRunning> => {
+    const item = waiting(view, itemId)
+    if (Result.isFailure(item)) return Result.fail(item.failure)
+    const { sessionId, runningTurn } = view.head
+    if (delivery === "steer" && runningTurn === undefined) return Result.fail(new TurnNotRunning({ sessionId }))
+    if (item.success.delivery === delivery) return Result.succeed({ facts: [], value: delivery })
+    const fact: Fact = {
+      type: "inbox.moved",
+      data: {
+        itemId: item.success.itemId,
+        delivery,
+        ...(delivery === "steer" && runningTurn !== undefined ? { turnId: runningTurn } : {})
+      }
+    }
+    return Result.succeed({ facts: [fact], value: delivery })
+  }
+
+/** Takes a waiting message back. A message that was returned already stays so. */
+export const withdraw =
+  (itemId: string) =>
+  (view: View): Decision<void, ItemNotFound | ItemSettled> => {
+    if (view.item?.state === "returned") return Result.succeed({ facts: [], value: undefined })
+    const item = waiting(view, itemId)
+    if (Result.isFailure(item)) return Result.fail(item.failure)
+    const fact: Fact = {
+      type: "inbox.returned",
+      data: { itemId: item.success.itemId, reason: "withdrawn", disposition: "returned" }
+    }
+    return Result.succeed({ facts: [fact], value: undefined })
+  }
+
+/** What becomes of a Turn that is told to stop: it will (`cancelling`), or it had ended before (`ended`). */
+export interface Cancellation {
+  readonly turnId: TurnId
+  readonly state: "cancelling" | "ended"
+}
+
+/** Tells a Turn to stop. */
+export const cancel =
+  (sessionId: SessionId, turnId: string, by: "user" | "caller", reason: string | undefined) =>
+  (view: View): Decision<Cancellation, TurnNotFound> => {
+    if (view.turn === undefined) return Result.fail(new TurnNotFound({ sessionId, turnId }))
+    const value: Cancellation = { turnId: view.turn.turnId, state: view.turn.isOpen ? "cancelling" : "ended" }
+    if (!view.turn.isOpen || view.turn.isCancelling) return Result.succeed({ facts: [], value })
+    const fact: Fact = {
+      type: "turn.cancelling",
+      data: { turnId: view.turn.turnId, by, ...(reason === undefined ? {} : { reason }) }
+    }
+    return Result.succeed({ facts: [fact], value })
+  }
+
+const waiting = (view: View, itemId: string): Result.Result<NonNullable<View["item"]>, ItemNotFound | ItemSettled> => {
+  const { sessionId } = view.head
+  if (view.item === undefined) return Result.fail(new ItemNotFound({ sessionId, itemId }))
+  const { state } = view.item
+  if (state !== "waiting") return Result.fail(new ItemSettled({ sessionId, itemId: view.item.itemId, state }))
+  return Result.succeed(view.item)
+}
+
+const digestOf = (request: Inbox.Request): string =>
+  Canonical.digest({
+    parts: request.parts,
+    delivery: request.delivery,
+    ifNotApplied: request.ifNotApplied,
+    expectedTurnId: request.expectedTurnId
+  })

@@ -1,0 +1,105 @@
+/**
+ * An agent: instructions, tools and policy under a name.
+ *
+ * ```ts
+ * const coder = Agent.make("coder", { instructions: "…", toolkit: Files, policy: { maxSteps: 15 } })
+ * ```
+ *
+ * Tools are plain `effect/ai` toolkits and the model is whatever `LanguageModel` the application provides; `layer` holds
+ * what must be made anew for every Turn.
+ *
+ * Owns: how a `TurnConfig` is resolved. Does not own: when (`Prepare`), or what runs in it (`Turn`).
+ *
+ * - A1. Resolving makes no model request.
+ */
+import * as Budget from "@turnstep/core/Budget"
+import * as ToolPolicy from "@turnstep/core/ToolPolicy"
+import * as Transcript from "@turnstep/core/Transcript"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Model from "effect/ai/Model"
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import type { TurnConfig, TurnRequest } from "./TurnConfig.ts"
+
+/** An agent that needs `R` from the application. */
+export interface Agent<out R = never> {
+  readonly name: string
+  /** Resolves the configuration of a Turn in the Turn's scope (A1). */
+  readonly resolve: (request: TurnRequest) => Effect.Effect<TurnConfig, never, R | Scope.Scope>
+}
+
+/** `maxSteps`: steps with tools a Turn may take before it hands back; default 15. */
+export interface Policy {
+  readonly maxSteps?: number | undefined
+}
+
+/** What an agent's tools and model need. */
+export type Needs<Tools extends Record<string, Tool.Any>> =
+  | LanguageModel.LanguageModel
+  | Tool.HandlersFor<Tools>
+  | Tool.HandlerServices<Tools[keyof Tools]>
+
+/** Names an agent. `instructions` may be an effect, and `layer` is built anew, for every Turn. */
+export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LOut = never, LIn = never>(
+  name: string,
+  options: {
+    readonly instructions: string | Effect.Effect<string, never, RI>
+    readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
+    readonly policy?: Policy | undefined
+    readonly layer?: Layer.Layer<LOut, never, LIn> | undefined
+  }
+): Agent<Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn> => {
+  const toolkit = (options.toolkit ?? Toolkit.empty) as Toolkit.Toolkit<Tools>
+  const tools: ReadonlyArray<Tool.Any> = Object.values(toolkit.tools)
+  const policies = new Map(tools.map((tool) => [tool.name, ToolPolicy.of(tool)] as const))
+  const systemOf = memoizedSystem()
+  const resolve = Effect.fnUntraced(function* () {
+    const text = typeof options.instructions === "string" ? options.instructions : yield* options.instructions
+    const withHandlers = (yield* toolkit) as unknown as TurnConfig["toolkit"]
+    const config: TurnConfig = {
+      agent: name,
+      system: systemOf(text),
+      model: yield* LanguageModel.LanguageModel,
+      modelName: yield* modelName,
+      toolkit: withHandlers,
+      advertised: { tools: withHandlers.tools, handle: () => Effect.die("calls are run by ToolRun") },
+      policies,
+      context: yield* Effect.context<never>(),
+      maxSteps: options.policy?.maxSteps ?? Budget.defaultMaxSteps
+    }
+    return config
+  })
+  const perTurn = options.layer ?? (Layer.empty as unknown as Layer.Layer<LOut, never, LIn>)
+  return {
+    name,
+    resolve: () =>
+      Effect.flatMap(Layer.build(Layer.fresh(perTurn)), (made) =>
+        Effect.updateContext(
+          resolve() as Effect.Effect<TurnConfig, never, never>,
+          (input: Context.Context<never>) => Context.merge(input, made) as Context.Context<never>
+        )
+      ) as Effect.Effect<TurnConfig, never, Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn | Scope.Scope>
+  }
+}
+
+const modelName = Effect.gen(function* () {
+  const provider = yield* Effect.serviceOption(Model.ProviderName)
+  const model = yield* Effect.serviceOption(Model.ModelName)
+  if (Option.isNone(model)) return "unknown"
+  return Option.isNone(provider) ? model.value : `${provider.value}/${model.value}`
+})
+
+/** Keeps the last system message: most agents say the same every Turn. */
+const memoizedSystem = () => {
+  let last: { readonly text: string; readonly message: Prompt.SystemMessage } | undefined
+  return (text: string): Prompt.SystemMessage => {
+    if (last?.text !== text) last = { text, message: Transcript.systemMessage(text) }
+    return last.message
+  }
+}

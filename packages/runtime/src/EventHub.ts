@@ -1,0 +1,121 @@
+/**
+ * What happens in this process, as it happens: committed events, and the ephemeral deltas between them.
+ *
+ * Owns: handing them to whoever listens, and the text of the answer in progress for those who come late.
+ * Does not own: the record (`Journal`); a listener that was too slow, or that hears a gap, reads it there.
+ *
+ * - H1. A listener never slows the Turn: its queue is bounded, and when it is full the listener is told so and dropped.
+ */
+import type { SessionId, TurnId } from "@turnstep/core/Ids"
+import type { Ephemeral, TurnEvent } from "@turnstep/core/TurnEvent"
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import type * as Scope from "effect/Scope"
+
+/** A committed event or an ephemeral one. */
+export type Heard = { readonly event: TurnEvent } | { readonly ephemeral: Ephemeral }
+
+/** The answer a step has given so far. */
+export interface Partial {
+  readonly turnId: TurnId
+  readonly step: number
+  readonly text: string
+  readonly reasoning: string
+}
+
+/** A listener's queue; it ends when the listener was dropped (H1) or the hub closes. */
+export type Listener = Queue.Dequeue<Heard, Cause.Done>
+
+export class EventHub extends Context.Service<
+  EventHub,
+  {
+    readonly publish: (sessionId: SessionId, events: ReadonlyArray<TurnEvent>) => void
+    readonly show: (sessionId: SessionId, ephemeral: Ephemeral) => void
+    /** Listens until the scope closes, and returns the answer in progress at that moment. */
+    readonly listen: (
+      sessionId: SessionId
+    ) => Effect.Effect<{ readonly heard: Listener; readonly partial: Partial | undefined }, never, Scope.Scope>
+  }
+>()("runtime/EventHub") {}
+
+/** How many events a listener may be behind (H1). */
+const capacity = 8192
+
+interface Topic {
+  readonly listeners: Set<Queue.Queue<Heard, Cause.Done>>
+  partial: Partial | undefined
+}
+
+export const layer: Layer.Layer<EventHub> = Layer.effect(
+  EventHub,
+  Effect.gen(function* () {
+    const topics = new Map<SessionId, Topic>()
+    const topic = (sessionId: SessionId): Topic => {
+      let found = topics.get(sessionId)
+      if (found === undefined) topics.set(sessionId, (found = { listeners: new Set(), partial: undefined }))
+      return found
+    }
+    const send = (found: Topic, heard: Heard): void => {
+      for (const listener of found.listeners) {
+        if (Queue.offerUnsafe(listener, heard)) continue
+        found.listeners.delete(listener)
+        Queue.endUnsafe(listener)
+      }
+    }
+    const forget = (sessionId: SessionId, found: Topic): void => {
+      if (found.listeners.size === 0 && found.partial === undefined) topics.delete(sessionId)
+    }
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        for (const { listeners } of topics.values()) for (const listener of listeners) Queue.endUnsafe(listener)
+        topics.clear()
+      })
+    )
+    return EventHub.of({
+      publish: (sessionId, events) => {
+        const found = topics.get(sessionId)
+        if (found === undefined) return
+        for (const event of events) {
+          if (endsAnswer(event)) found.partial = undefined
+          send(found, { event })
+        }
+        forget(sessionId, found)
+      },
+      show: (sessionId, ephemeral) => {
+        const found = topic(sessionId)
+        found.partial = grow(found.partial, ephemeral)
+        send(found, { ephemeral })
+        forget(sessionId, found)
+      },
+      listen: (sessionId) =>
+        Effect.gen(function* () {
+          const listener = yield* Queue.make<Heard, Cause.Done>({ capacity, strategy: "dropping" })
+          yield* Effect.acquireRelease(
+            Effect.sync(() => topic(sessionId).listeners.add(listener)),
+            () =>
+              Effect.sync(() => {
+                const found = topics.get(sessionId)
+                if (found === undefined) return
+                found.listeners.delete(listener)
+                forget(sessionId, found)
+              })
+          )
+          return { heard: listener, partial: topic(sessionId).partial }
+        })
+    })
+  })
+)
+
+const endsAnswer = (event: TurnEvent): boolean =>
+  event.type === "message.added" || event.type === "turn.settled" || event.type === "step.started"
+
+const grow = (partial: Partial | undefined, ephemeral: Ephemeral): Partial | undefined => {
+  if (ephemeral.type === "step.reset") return undefined
+  if (ephemeral.type !== "delta") return partial
+  const { turnId, step, channel, delta } = ephemeral
+  const base = partial?.turnId === turnId && partial.step === step ? partial : { turnId, step, text: "", reasoning: "" }
+  return { ...base, [channel]: base[channel] + delta }
+}

@@ -1,0 +1,119 @@
+/**
+ * Sessions whose Turns run in this process.
+ *
+ * Owns: the operations of `Session` on top of the journal, the drivers and the hub. Does not own: any of the three.
+ *
+ * - L1. A message is durable before its sender is answered; only then is the driver woken.
+ */
+import * as Admission from "@turnstep/core/Admission"
+import * as Ids from "@turnstep/core/Ids"
+import { Journal, type Lookup, type View } from "@turnstep/core/Journal"
+import type * as JournalPort from "@turnstep/core/Journal"
+import { SessionIdInvalid, SessionNotFound, TurnFailed } from "@turnstep/core/TurnError"
+import * as Transcript from "@turnstep/core/Transcript"
+import * as TurnEvent from "@turnstep/core/TurnEvent"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { Drivers } from "./Drivers.ts"
+import { EventHub } from "./EventHub.ts"
+import { Prepare } from "./Prepare.ts"
+import { type Input, type Seen, type SendOptions, type Session, Sessions, type TurnOutcome } from "./Session.ts"
+import * as Watch from "./Watch.ts"
+
+export const layer = Layer.effect(
+  Sessions,
+  Effect.gen(function* () {
+    const journal = yield* Journal
+    const drivers = yield* Drivers
+    const hub = yield* EventHub
+    const prepare = yield* Prepare
+    const random = yield* SecureRandom.SecureRandom
+
+    /** Records a decision, tells this process' listeners, and wakes the driver (L1). */
+    const admit = <A, E>(
+      sessionId: Ids.SessionId,
+      lookup: Lookup,
+      decide: (view: View) => Result.Result<JournalPort.Decided<A>, E>
+    ) =>
+      journal.admit(sessionId, lookup, decide).pipe(
+        Effect.tap(({ events }) => {
+          hub.publish(sessionId, events)
+          return events.length === 0 ? Effect.void : drivers.wake(sessionId)
+        }),
+        Effect.map(({ value }) => value),
+        Effect.uninterruptible
+      )
+
+    const session = (id: Ids.SessionId): Session => {
+      const send: Session["send"] = (input, options = {}) =>
+        admit(id, { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
+      const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
+      const cancel = (turnId: string, by: "user" | "caller", reason: string | undefined) =>
+        admit(id, { turnId }, Admission.cancel(id, turnId, by, reason))
+      const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watch(after), id, turnId)
+      return {
+        id,
+        send,
+        steer: (input, options) => send(input, { ...options, delivery: "steer" }),
+        followUp: (input, options) => send(input, { ...options, delivery: "follow-up" }),
+        run: Effect.fn("Session.run")(function* (input) {
+          const { seq } = yield* summaryOf(id)
+          const { itemId } = yield* send(input, { delivery: "follow-up" })
+          const turnId = yield* Effect.onInterrupt(Watch.startOf(watch(seq), itemId), () =>
+            Effect.ignore(admit(id, { itemId }, Admission.withdraw(itemId)))
+          )
+          return yield* Effect.onInterrupt(outcome(turnId, seq), () =>
+            Effect.ignore(Effect.andThen(cancel(turnId, "caller", undefined), Effect.exit(outcome(turnId, seq))))
+          )
+        }),
+        outcome: Effect.fn("Session.outcome")(function* (turnId) {
+          yield* summaryOf(id)
+          return yield* outcome(turnId, 0)
+        }),
+        cancel: (turnId, reason) => cancel(turnId, "user", reason),
+        move: (itemId, delivery) => admit(id, { itemId }, Admission.move(itemId, delivery)),
+        withdraw: (itemId) => admit(id, { itemId }, Admission.withdraw(itemId)),
+        events: (page) => journal.read(id, page),
+        watch,
+        summary: summaryOf(id)
+      }
+    }
+
+    const summaryOf = (id: string) =>
+      Effect.flatMap(journal.summary(id), (found) =>
+        Option.isNone(found) ? Effect.fail(new SessionNotFound({ sessionId: id })) : Effect.succeed(found.value)
+      )
+
+    return Sessions.of({
+      open: Effect.fn("Sessions.open")(function* (options = {}) {
+        const agent = yield* prepare.agent(options.agent ?? prepare.agents[0] ?? "")
+        const wanted = options.id ?? `ses_${yield* random.uuidV7()}`
+        const id = yield* Effect.mapError(decodeId(wanted), () => new SessionIdInvalid({ id: wanted }))
+        const { title, metadata } = options
+        yield* journal.create(id, {
+          agent,
+          ...(title === undefined ? {} : { title }),
+          ...(metadata === undefined ? {} : { metadata })
+        })
+        return session(id)
+      }),
+      get: (id) => Effect.map(summaryOf(id), (summary) => session(summary.sessionId)),
+      list: ({ before, limit }) => journal.list({ before, limit })
+    })
+  })
+)
+
+const decodeId = Schema.decodeUnknownEffect(Ids.SessionId)
+
+const requestOf = (input: Input, options: SendOptions) => ({
+  parts: typeof input === "string" ? Transcript.userText(input) : input,
+  delivery: options.delivery ?? "auto",
+  ifNotApplied: options.ifNotApplied ?? "follow-up",
+  expectedTurnId: options.expectedTurnId,
+  clientKey: options.clientKey
+})

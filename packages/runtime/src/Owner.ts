@@ -1,0 +1,155 @@
+/**
+ * A claimed session in memory: its state, and the only way its owner writes.
+ *
+ * Owns: keeping the state in step with the journal. Does not own: what is written (`TurnPlan`, `Turn`).
+ *
+ * - O1. Writes of one owner happen one at a time, and the state holds every fact up to its `seq`.
+ * - O2. `ahead` folds its facts before they are durable. If they then cannot be written as decided, the owner is *stale*:
+ *   it writes nothing more and is thrown away; whoever drives the session next reads the journal.
+ * - O3. A write that began is carried to its end, whoever asked for it is interrupted or not.
+ */
+import { Claim } from "@turnstep/core/Claim"
+import type { ItemId, SessionId } from "@turnstep/core/Ids"
+import { Journal, type SeqBehind } from "@turnstep/core/Journal"
+import * as SessionState from "@turnstep/core/SessionState"
+import { FenceLost } from "@turnstep/core/TurnError"
+import type { Fact, TurnEvent } from "@turnstep/core/TurnEvent"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
+import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import { EventHub } from "./EventHub.ts"
+
+/** The state in memory no longer follows from the journal (O2). */
+export class OwnerStale extends Error {
+  readonly _tag = "OwnerStale"
+  override readonly name = "OwnerStale"
+}
+
+export type WriteError = FenceLost | OwnerStale
+
+export interface Owner {
+  readonly sessionId: SessionId
+  readonly state: SessionState.SessionState
+  readonly isStale: () => boolean
+  /** Decides on the latest state and writes; when others wrote in between, decides again. */
+  readonly decide: (
+    decision: (state: SessionState.SessionState) => ReadonlyArray<Fact>
+  ) => Effect.Effect<void, WriteError>
+  /** Folds facts now and writes them behind the caller's back; the returned effect waits until they are durable (O2). */
+  readonly ahead: (facts: ReadonlyArray<Fact>) => Effect.Effect<Effect.Effect<void, WriteError>>
+  /** Completes when the open Turn has been told to stop. */
+  readonly cancelled: Effect.Effect<void>
+  /** Reads what others wrote. */
+  readonly catchUp: Effect.Effect<void, WriteError>
+}
+
+/** Claims a session for the current scope and loads its state. */
+export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionId) {
+  const journal = yield* Journal
+  const claims = yield* Claim
+  const hub = yield* EventHub
+  const scope = yield* Scope.Scope
+  const fence = yield* Effect.acquireRelease(claims.acquire(sessionId), (held) => claims.release(sessionId, held))
+  const state = SessionState.fold(sessionId, yield* journal.read(sessionId, { after: 0 }))
+  const lock = yield* Semaphore.make(1)
+  const stopping = yield* Latch.make(false)
+  let isStale = false
+
+  const write = (facts: ReadonlyArray<Fact>, expectedSeq: number) =>
+    journal.append({ sessionId, fence, expectedSeq, facts })
+
+  const record = (events: ReadonlyArray<TurnEvent>): void => {
+    for (const event of events) {
+      SessionState.apply(state, event)
+      if (event.type === "turn.cancelling") stopping.openUnsafe()
+      else if (state.turn === undefined) stopping.closeUnsafe()
+    }
+    hub.publish(sessionId, events)
+  }
+
+  const foreign = Effect.flatMap(
+    Effect.suspend(() => journal.read(sessionId, { after: state.seq })),
+    (events) => Effect.sync(() => record(events))
+  )
+
+  /** O3, and a failure of storage leaves the owner stale (O2). */
+  const exclusive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E | OwnerStale> =>
+    lock.withPermits(1)(
+      Effect.suspend(() => (isStale ? Effect.fail<E | OwnerStale>(new OwnerStale()) : effect)).pipe(
+        Effect.onError(() => Effect.sync(() => void (isStale = true))),
+        Effect.uninterruptible
+      )
+    )
+
+  const decide: Owner["decide"] = (decision) =>
+    exclusive(
+      Effect.gen(function* () {
+        for (;;) {
+          const facts = decision(state)
+          if (facts.length === 0) return
+          const done = yield* Effect.result(write(facts, state.seq))
+          if (done._tag === "Success") return record(done.success)
+          if (!isBehind(done.failure)) return yield* Effect.fail(done.failure)
+          yield* foreign
+        }
+      })
+    )
+
+  const ahead: Owner["ahead"] = (facts) =>
+    Effect.gen(function* () {
+      yield* lock.take(1)
+      if (!isStale) for (const fact of facts) SessionState.applyFact(state, fact)
+      const writing = yield* Effect.suspend(() =>
+        isStale ? Effect.fail<WriteError>(new OwnerStale()) : behindBack(facts)
+      ).pipe(
+        Effect.onError(() => Effect.sync(() => void (isStale = true))),
+        Effect.ensuring(lock.release(1)),
+        Effect.forkIn(scope, { startImmediately: true })
+      )
+      return Fiber.join(writing)
+    }).pipe(Effect.uninterruptible)
+
+  const behindBack = Effect.fnUntraced(function* (facts: ReadonlyArray<Fact>) {
+    for (;;) {
+      const done = yield* Effect.result(write(facts, state.seq))
+      if (done._tag === "Success") {
+        state.seq += done.success.length
+        hub.publish(sessionId, done.success)
+        return
+      }
+      if (!isBehind(done.failure)) return yield* Effect.fail(done.failure)
+      // Others wrote in between. What they can write (admissions, cancels) follows as well from the state that is ahead,
+      // unless both touched the same item of the inbox.
+      const events = yield* journal.read(sessionId, { after: state.seq })
+      if (events.some((event) => touchesSameItem(event, facts))) return yield* Effect.fail(new OwnerStale())
+      record(events)
+    }
+  })
+
+  const catchUp = exclusive(foreign)
+
+  if (state.turn?.cancelling !== undefined) stopping.openUnsafe()
+
+  const owner: Owner = {
+    sessionId,
+    state,
+    isStale: () => isStale,
+    decide,
+    ahead,
+    cancelled: stopping.await,
+    catchUp
+  }
+  return owner
+})
+
+const isBehind = (error: FenceLost | SeqBehind): error is SeqBehind => error._tag === "SeqBehind"
+
+const itemOf = (fact: Fact): ItemId | undefined =>
+  "itemId" in fact.data && fact.type !== "inbox.admitted" ? fact.data.itemId : undefined
+
+const touchesSameItem = (event: TurnEvent, facts: ReadonlyArray<Fact>): boolean => {
+  const item = itemOf(event)
+  return item !== undefined && facts.some((fact) => itemOf(fact) === item)
+}

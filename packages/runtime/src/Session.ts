@@ -1,0 +1,138 @@
+/**
+ * A session as its users hold it: send, steer, follow up, cancel, and watch.
+ *
+ * Owns: the public operations and what they are told. Does not own: the Turns that come of them (`Sessions` drives them).
+ */
+import type * as Admission from "@turnstep/core/Admission"
+import type { SessionId, TurnId } from "@turnstep/core/Ids"
+import type * as Inbox from "@turnstep/core/Inbox"
+import type * as Journal from "@turnstep/core/Journal"
+import type {
+  AgentNotFound,
+  ClientKeyReused,
+  ItemNotFound,
+  ItemSettled,
+  SessionBusy,
+  SessionExists,
+  SessionIdInvalid,
+  SessionNotFound,
+  TurnFailed,
+  TurnNotFound,
+  TurnNotRunning
+} from "@turnstep/core/TurnError"
+import type { UserPart } from "@turnstep/core/Transcript"
+import type { DataOf, Delivery, Ephemeral, IfNotApplied, TurnEvent, Usage } from "@turnstep/core/TurnEvent"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
+import type { Partial } from "./EventHub.ts"
+
+/** What is sent: a text, or parts with files. */
+export type Input = string | ReadonlyArray<UserPart>
+
+/** How a Turn ended, as a value. */
+export type TurnOutcome =
+  | {
+      readonly _tag: "Answered"
+      readonly turnId: TurnId
+      readonly text: string
+      readonly steps: number
+      readonly usage: Usage
+    }
+  | {
+      readonly _tag: "BudgetSpent"
+      readonly turnId: TurnId
+      readonly text: string
+      readonly steps: number
+      readonly usage: Usage
+    }
+  | {
+      readonly _tag: "Cancelled"
+      readonly turnId: TurnId
+      readonly by: "user" | "caller"
+      readonly reason: string | undefined
+    }
+
+export interface SendOptions {
+  /** `auto` (default) starts a Turn when the session is idle and steers the running one otherwise. */
+  readonly delivery?: Delivery | "auto" | undefined
+  /** What becomes of a steer whose Turn ends before its next step; default `follow-up`. */
+  readonly ifNotApplied?: IfNotApplied | undefined
+  /** Refuse the message unless this Turn is running. */
+  readonly expectedTurnId?: string | undefined
+  /** The same key with the same message is admitted once. */
+  readonly clientKey?: string | undefined
+}
+
+/** What a watcher of a session sees. `snapshot` is the answer in progress when the watching began. */
+export type Seen =
+  | { readonly _tag: "Event"; readonly event: TurnEvent }
+  | { readonly _tag: "Ephemeral"; readonly ephemeral: Ephemeral }
+  | { readonly _tag: "Snapshot"; readonly snapshot: Partial }
+
+export type SendError = SessionNotFound | SessionBusy | TurnNotRunning | ClientKeyReused
+
+export interface Session {
+  readonly id: SessionId
+  /** Admits a message durably and says what becomes of it. */
+  readonly send: (input: Input, options?: SendOptions) => Effect.Effect<Inbox.Admission, SendError>
+  /** Sends a message and waits for the Turn it starts. Interrupting the wait cancels that Turn. */
+  readonly run: (input: Input) => Effect.Effect<TurnOutcome, SendError | TurnFailed>
+  /** Sends a message into the running Turn, to be read at its next step. */
+  readonly steer: (input: Input, options?: Omit<SendOptions, "delivery">) => Effect.Effect<Inbox.Admission, SendError>
+  /** Queues a message for a Turn of its own. */
+  readonly followUp: (
+    input: Input,
+    options?: Omit<SendOptions, "delivery">
+  ) => Effect.Effect<Inbox.Admission, SendError>
+  /** Waits for a Turn to end. */
+  readonly outcome: (turnId: TurnId) => Effect.Effect<TurnOutcome, SessionNotFound | TurnFailed>
+  /** Tells a Turn to stop; done when that is durable. */
+  readonly cancel: (
+    turnId: string,
+    reason?: string
+  ) => Effect.Effect<Admission.Cancellation, SessionNotFound | TurnNotFound>
+  /** Moves a waiting message to the other channel. */
+  readonly move: (
+    itemId: string,
+    delivery: "steer" | "follow-up"
+  ) => Effect.Effect<Delivery, SessionNotFound | ItemNotFound | ItemSettled | TurnNotRunning>
+  /** Takes a waiting message back. */
+  readonly withdraw: (itemId: string) => Effect.Effect<void, SessionNotFound | ItemNotFound | ItemSettled>
+  /** Recorded events after a sequence number. */
+  readonly events: (page: Journal.Page) => Effect.Effect<ReadonlyArray<TurnEvent>>
+  /** Everything after a sequence number as it happens: no gap and no duplicate among the events. Never ends by itself. */
+  readonly watch: (after: number) => Stream.Stream<Seen>
+  readonly summary: Effect.Effect<Journal.Summary, SessionNotFound>
+}
+
+export interface OpenOptions {
+  /** Default: the first agent of the runtime. */
+  readonly agent?: string | undefined
+  /** Default: a new id. A session that exists already is refused; use `get` for it. */
+  readonly id?: string | undefined
+  readonly title?: string | undefined
+  readonly metadata?: DataOf<"session.created">["metadata"]
+}
+
+/** The sessions of a runtime. */
+export class Sessions extends Context.Service<
+  Sessions,
+  {
+    /** Creates a session. */
+    readonly open: (options?: OpenOptions) => Effect.Effect<Session, AgentNotFound | SessionExists | SessionIdInvalid>
+    /** The session of this id. */
+    readonly get: (id: string) => Effect.Effect<Session, SessionNotFound>
+    /** Sessions, newest first; `before` is the id a former page ended with. */
+    readonly list: (page: {
+      readonly before?: string | undefined
+      readonly limit: number
+    }) => Effect.Effect<ReadonlyArray<Journal.Summary>>
+  }
+>()("runtime/Sessions") {}
+
+/** Creates a session. */
+export const open = (options?: OpenOptions) => Effect.flatMap(Sessions, (sessions) => sessions.open(options))
+
+/** The session of an id. */
+export const get = (id: string) => Effect.flatMap(Sessions, (sessions) => sessions.get(id))

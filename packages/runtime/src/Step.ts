@@ -1,0 +1,75 @@
+/**
+ * One step of a Turn: a model request, then the calls its response asks for. An interruptible fiber inside the Turn's scope.
+ *
+ * Owns: the request of a step and the running of a batch. Does not own: what is written when (`Turn`, `TurnPlan`).
+ *
+ * - S1. A call that may have effects starts only when its response is recorded.
+ * - S2. A result is recorded as soon as it is there while others of its batch still run; the last ones wait for the record
+ *   that requests the next step. A result that is not recorded yet is in `unrecorded`, never only in a fiber.
+ */
+import * as Budget from "@turnstep/core/Budget"
+import type * as Ledger from "@turnstep/core/Ledger"
+import type { OpenTurn } from "@turnstep/core/SessionState"
+import * as Transcript from "@turnstep/core/Transcript"
+import type { Fact } from "@turnstep/core/TurnEvent"
+import * as Prompt from "effect/ai/Prompt"
+import * as Effect from "effect/Effect"
+import type { EventHub } from "./EventHub.ts"
+import * as ModelCall from "./ModelCall.ts"
+import type { Owner, WriteError } from "./Owner.ts"
+import * as ToolRun from "./ToolRun.ts"
+import type { TurnConfig } from "./TurnConfig.ts"
+
+/** What a step works with. */
+export interface StepContext {
+  readonly owner: Owner
+  readonly hub: EventHub["Service"]
+  readonly config: TurnConfig
+  /** Results that are there and not recorded (S2). */
+  readonly unrecorded: Array<Fact>
+}
+
+/** Asks the model with the window as it stands; `saved` completes when the window is durable. */
+export const ask = ({ config, hub, owner }: StepContext, turn: OpenTurn, saved: Effect.Effect<void, WriteError>) => {
+  const step = turn.step?.step ?? 1
+  const isHandBack = turn.step?.kind === "hand-back"
+  const question = isHandBack ? [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(turn.maxSteps)))] : []
+  return ModelCall.request({
+    config,
+    prompt: Prompt.fromMessages([config.system, ...owner.state.window, ...question]),
+    toolChoice: isHandBack ? "none" : "auto",
+    ready: saved,
+    onDelta: (channel, offset, delta) =>
+      hub.show(owner.sessionId, { type: "delta", turnId: turn.id, step, channel, offset, delta }),
+    onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason })
+  })
+}
+
+/** Runs the open calls of the batch side by side and leaves the last results in `unrecorded` (S1, S2). */
+export const runCalls = Effect.fn("Step.runCalls")(function* (
+  context: StepContext,
+  calls: ReadonlyArray<Ledger.Call>,
+  saved: Effect.Effect<void, WriteError>
+) {
+  const { config, hub, owner, unrecorded } = context
+  let running = calls.length
+  let isRecording = false
+  const settle = Effect.fnUntraced(function* (fact: Fact) {
+    unrecorded.push(fact)
+    running--
+    if (isRecording) return
+    isRecording = true
+    while (running > 0 && unrecorded.length > 0) yield* owner.ahead(unrecorded.splice(0))
+    isRecording = false
+  }, Effect.uninterruptible)
+  yield* Effect.forEach(
+    calls,
+    (call) => {
+      const run = ToolRun.run(config, owner.sessionId, call, (progress) =>
+        hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
+      )
+      return Effect.flatMap(call.effects === "pure" ? run : Effect.andThen(saved, run), settle)
+    },
+    { concurrency: "unbounded", discard: true }
+  )
+})

@@ -1,0 +1,174 @@
+/**
+ * A Turn: from an input to control back with the human, as a scoped resource.
+ *
+ * Acquiring it opens the Turn in the journal (or takes up one that is open); its finalizer settles it, whatever the exit:
+ * one receipt for every call still open, then the terminal fact. Only two exits write nothing, because the Turn is to go
+ * on elsewhere: the host told this process to let go, or another owner holds the session.
+ *
+ * Owns: the loop of steps and the end of the Turn. Does not own: the facts of each moment (`TurnPlan`), the session's next
+ * Turn (`Session`).
+ *
+ * - T1. A Turn that ends here is settled here: no call without an answer, one terminal fact.
+ * - T2. Interruption is the host letting go, never a cancel: a cancel is recorded first (`turn.cancelling`) and then obeyed.
+ * - T3. The response is recorded before its effects, the results before the next response is accepted.
+ */
+import * as Budget from "@turnstep/core/Budget"
+import * as Inbox from "@turnstep/core/Inbox"
+import * as Ids from "@turnstep/core/Ids"
+import * as Ledger from "@turnstep/core/Ledger"
+import type { OpenTurn, SessionState } from "@turnstep/core/SessionState"
+import type { AgentNotFound } from "@turnstep/core/TurnError"
+import { FenceLost } from "@turnstep/core/TurnError"
+import type { Fact, Failure } from "@turnstep/core/TurnEvent"
+import * as TurnPlan from "@turnstep/core/TurnPlan"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import { EventHub } from "./EventHub.ts"
+import { ModelFailed } from "./ModelCall.ts"
+import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
+import { Prepare } from "./Prepare.ts"
+import * as Step from "./Step.ts"
+import type { TurnConfig } from "./TurnConfig.ts"
+
+/**
+ * Runs the session's open Turn, or opens the next one from its inbox, to its end.
+ * Fails only when this process must not write any more; the Turn's own failures are recorded, not thrown.
+ */
+export const run = Effect.fn("Turn.run")(
+  function* (owner: Owner) {
+    const hub = yield* EventHub
+    const unrecorded: Array<Fact> = []
+    // Before the Turn is opened, so that a preparation that fails is settled like everything after it.
+    yield* Effect.addFinalizer((exit) => settle(owner, unrecorded, exit))
+    const opened = yield* open(owner)
+    if (Option.isNone(opened)) return
+    const { config, saved } = opened.value
+    const steps = loop({ owner, hub, config, unrecorded }, saved)
+    yield* Effect.raceFirst(steps, owner.cancelled)
+  },
+  Effect.scoped,
+  Effect.catchIf(
+    (error): error is ModelFailed | AgentNotFound => !isWriteError(error),
+    () => Effect.void
+  ),
+  Effect.catchDefect((defect) => Effect.logError("a turn met an unexpected error", defect))
+)
+
+interface Opened {
+  readonly config: TurnConfig
+  readonly saved: Effect.Effect<void, WriteError>
+}
+
+/** Opens the next Turn, or prepares to go on with the open one: its calls are recovered first. */
+const open = Effect.fnUntraced(function* (owner: Owner) {
+  const { prepare } = yield* Prepare
+  const { state, sessionId } = owner
+  const isOpen = state.turn !== undefined
+  const item = Inbox.nextStart(state.pending)
+  if (!isOpen && item === undefined) return Option.none<Opened>()
+  const turnId = state.turn?.id ?? Ids.turnId(state.turns + 1)
+  const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
+  if (Exit.isFailure(prepared) && Cause.hasInterruptsOnly(prepared.cause))
+    return yield* Effect.failCause(prepared.cause)
+  const start = { model: "unknown", maxSteps: Budget.defaultMaxSteps }
+  if (Exit.isSuccess(prepared)) {
+    start.model = prepared.value.modelName
+    start.maxSteps = prepared.value.maxSteps
+  }
+  let saved: Effect.Effect<void, WriteError> = Effect.void
+  if (isOpen) yield* owner.decide((current) => (current.turn === undefined ? [] : Ledger.recovery(current.turn.ledger)))
+  else if (item !== undefined) saved = yield* owner.ahead(TurnPlan.startTurn(state, item, start))
+  // The Turn is open now: a preparation that failed ends it by the finalizer, like every other failure.
+  if (Exit.isFailure(prepared)) return yield* Effect.failCause(prepared.cause)
+  return Option.some<Opened>({ config: prepared.value, saved })
+})
+
+/** Steps until the Turn is closed, or told to stop. What to do next is read off the state, so a recovered Turn needs no other path. */
+const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Effect.Effect<void, WriteError>) {
+  const { owner, config, unrecorded } = context
+  let saved = opened
+  for (;;) {
+    const turn = owner.state.turn
+    if (turn === undefined || turn.cancelling !== undefined) return
+    if (turn.step?.state === "requested") {
+      const response = yield* answer(context, turn, saved)
+      if (turn.step.kind === "hand-back") return yield* end(owner, turn, { type: "exhausted" }, handBack(response))
+      if (!response.parts.some((part) => part.type === "tool-call")) {
+        return yield* end(owner, turn, { type: "completed" }, (state) => TurnPlan.acceptFinal(state, turn, response))
+      }
+      const accepted = TurnPlan.accept(owner.state, turn, response, (tool) => config.policies.get(tool)?.effects)
+      saved = yield* owner.ahead(accepted.facts)
+    } else {
+      yield* Step.runCalls(context, Ledger.openCalls(turn.ledger), saved)
+      saved = yield* Effect.uninterruptible(
+        Effect.suspend(() => owner.ahead([...unrecorded.splice(0), ...TurnPlan.nextStep(owner.state, turn)]))
+      )
+    }
+  }
+})
+
+/** The model's answer to a step. A hand-back that the model cannot give is written without it. */
+const answer = (context: Step.StepContext, turn: OpenTurn, saved: Effect.Effect<void, WriteError>) => {
+  const asked = Step.ask(context, turn, saved)
+  return turn.step?.kind === "hand-back"
+    ? Effect.catchTag(asked, "ModelFailed", () => Effect.as(saved, noAnswer))
+    : asked
+}
+
+const noAnswer: TurnPlan.Response = {
+  parts: [],
+  finishReason: "hand-back",
+  usage: { inputTokens: 0, outputTokens: 0 },
+  ms: 0
+}
+
+const handBack =
+  (response: TurnPlan.Response) =>
+  (state: SessionState, turn: OpenTurn): ReadonlyArray<Fact> => {
+    const hasSpoken = response.parts.some((part) => part.type === "text" && part.text.trim() !== "")
+    return hasSpoken ? TurnPlan.acceptFinal(state, turn, response) : TurnPlan.acceptHandBack(turn)
+  }
+
+/** Closes the Turn with its last words, in one write. */
+const end = (
+  owner: Owner,
+  turn: OpenTurn,
+  ending: TurnPlan.Ending,
+  lastWords: (state: SessionState, turn: OpenTurn) => ReadonlyArray<Fact>
+) => owner.decide((state) => TurnPlan.endTurn(state, turn, ending, lastWords(state, turn)))
+
+/** The finalizer (T1, T2): settles what the exit left open, or writes nothing when the Turn goes on elsewhere. */
+const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
+  const ending = endingOf(owner, exit)
+  if (ending === undefined) return Effect.void
+  return Effect.gen(function* () {
+    yield* owner.decide(() => unrecorded.splice(0))
+    yield* owner.decide((state) => (state.turn === undefined ? [] : TurnPlan.endTurn(state, state.turn, ending)))
+  }).pipe(
+    // The session is another owner's now, or its storage is away: the next owner settles from the journal.
+    Effect.catch((error) => Effect.logWarning(`the turn was not settled here: ${error.message}`)),
+    Effect.catchDefect((defect) => Effect.logError("the turn was not settled here", defect))
+  )
+}
+
+const endingOf = (owner: Owner, exit: Exit.Exit<unknown, unknown>): TurnPlan.Ending | undefined => {
+  if (owner.isStale() || owner.state.turn === undefined) return undefined
+  const { cancelling } = owner.state.turn
+  if (cancelling !== undefined) return { type: "cancelled", by: cancelling.by, reason: cancelling.reason }
+  if (Exit.isSuccess(exit)) return undefined
+  if (Cause.hasInterruptsOnly(exit.cause)) return undefined
+  const error = Cause.findErrorOption(exit.cause)
+  if (Option.isSome(error) && isWriteError(error.value)) return undefined
+  return { type: "failed", error: failureOf(error) }
+}
+
+const failureOf = (error: Option.Option<unknown>): Failure => {
+  if (Option.isNone(error))
+    return { code: "defect", message: "The runtime met an unexpected error. Its log has the details." }
+  if (error.value instanceof ModelFailed) return { code: error.value.code, message: error.value.message }
+  return { code: "agent-not-found", message: error.value instanceof Error ? error.value.message : String(error.value) }
+}
+
+const isWriteError = (error: unknown): error is WriteError => error instanceof FenceLost || error instanceof OwnerStale

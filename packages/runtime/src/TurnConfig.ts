@@ -1,0 +1,34 @@
+/**
+ * What one Turn runs with: model, tools, prompt and policy, resolved anew for every Turn (mechanisms H2, H3).
+ *
+ * Owns: the shape. Does not own: where it comes from (`Agent`, `Prepare`).
+ */
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import type * as Context from "effect/Context"
+import type { SessionId, TurnId } from "@turnstep/core/Ids"
+import type { ToolPolicy } from "@turnstep/core/ToolPolicy"
+
+/** The Turn a configuration is resolved for. */
+export interface TurnRequest {
+  readonly sessionId: SessionId
+  readonly turnId: TurnId
+}
+
+export interface TurnConfig {
+  readonly agent: string
+  /** The system prompt; one object per text, so that wire clients encode it once. */
+  readonly system: Prompt.SystemMessage
+  readonly model: LanguageModel.LanguageModel
+  /** The model's name for people and records: `provider/model`, or `unknown` when its layer does not say. */
+  readonly modelName: string
+  readonly toolkit: Toolkit.WithHandler<Record<string, Tool.Any>>
+  /** The toolkit as it is shown to the model: its handlers are never called by `effect/ai`. */
+  readonly advertised: Toolkit.WithHandler<Record<string, Tool.Any>>
+  readonly policies: ReadonlyMap<string, ToolPolicy>
+  /** What the handlers of the tools still need when they run. */
+  readonly context: Context.Context<never>
+  readonly maxSteps: number
+}

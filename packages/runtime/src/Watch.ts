@@ -1,0 +1,151 @@
+/**
+ * Reading a session as it happens: the record first, then what is heard, without a gap and without a duplicate.
+ *
+ * Owns: the join of journal and hub, and the questions that are answered by watching. Does not own: either of them.
+ *
+ * - W1. Every event after the starting point is seen once, in order: a gap in what is heard is read from the journal.
+ * - W2. The stream ends when the listener fell too far behind or the hub closed; it can be taken up again after the last event.
+ */
+import * as Ids from "@turnstep/core/Ids"
+import type { Journal } from "@turnstep/core/Journal"
+import { TurnFailed } from "@turnstep/core/TurnError"
+import * as Transcript from "@turnstep/core/Transcript"
+import * as TurnEvent from "@turnstep/core/TurnEvent"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import type { EventHub, Heard, Partial } from "./EventHub.ts"
+import type { Seen, TurnOutcome } from "./Session.ts"
+
+/** Events read from the journal at once. */
+const pageSize = 500
+
+interface Position {
+  readonly last: number
+  readonly isLive: boolean
+}
+
+/** Everything after a sequence number (W1, W2). */
+export const stream = (
+  journal: Journal["Service"],
+  hub: EventHub["Service"],
+  sessionId: Ids.SessionId,
+  after: number
+): Stream.Stream<Seen> =>
+  Stream.unwrap(
+    Effect.map(hub.listen(sessionId), ({ heard, partial }) => {
+      let snapshot = partial
+      const page = Effect.fnUntraced(function* (position: Position) {
+        if (position.isLive) return yield* live(position.last)
+        const events = yield* journal.read(sessionId, { after: position.last, limit: pageSize })
+        const last = events.at(-1)?.seq ?? position.last
+        if (snapshot !== undefined && events.some((event) => covers(event, snapshot))) snapshot = undefined
+        const isLive = events.length < pageSize
+        const seen = events.map(eventSeen)
+        if (isLive && snapshot !== undefined) seen.push({ _tag: "Snapshot", snapshot })
+        return [seen, Option.some({ last, isLive })] as const
+      })
+      const live = Effect.fnUntraced(function* (from: number) {
+        const news = yield* Effect.option(Queue.takeAll(heard))
+        if (Option.isNone(news)) return [[] as ReadonlyArray<Seen>, Option.none<Position>()] as const
+        const seen: Array<Seen> = []
+        let last = from
+        for (const item of news.value) {
+          if ("ephemeral" in item) {
+            if (!isInSnapshot(item, snapshot)) seen.push({ _tag: "Ephemeral", ephemeral: item.ephemeral })
+            continue
+          }
+          if (item.event.seq <= last) continue
+          const missed = item.event.seq === last + 1 ? [item.event] : yield* journal.read(sessionId, { after: last })
+          for (const event of missed) seen.push(eventSeen(event))
+          last = missed.at(-1)?.seq ?? last
+        }
+        return [seen as ReadonlyArray<Seen>, Option.some<Position>({ last, isLive: true })] as const
+      })
+      return Stream.paginate<Position, Seen>({ last: after, isLive: false }, page)
+    })
+  )
+
+/** The Turn an item starts, or joins if it was moved to the running one. */
+export const startOf = (watched: Stream.Stream<Seen>, itemId: Ids.ItemId): Effect.Effect<Ids.TurnId> =>
+  first(watched, (event) =>
+    event.type === "inbox.applied" && event.data.itemId === itemId ? Option.some(event.data.turnId) : Option.none()
+  )
+
+/** How a Turn ends; `watched` must begin before its last message. */
+export const outcome = (
+  watched: Stream.Stream<Seen>,
+  sessionId: Ids.SessionId,
+  turnId: Ids.TurnId
+): Effect.Effect<TurnOutcome, TurnFailed> =>
+  Effect.suspend(() => {
+    let text = ""
+    return Effect.flatMap(
+      first(watched, (event) => {
+        if (event.type === "message.added" && event.data.role === "assistant")
+          text = Transcript.textOf(event.data.parts)
+        return TurnEvent.isTerminal(event) && event.data.turnId === turnId ? Option.some(event) : Option.none()
+      }),
+      (event) => outcomeOf(event, sessionId, text)
+    )
+  })
+
+const outcomeOf = (
+  event: Extract<
+    TurnEvent.Fact,
+    { readonly type: "turn.completed" | "turn.exhausted" | "turn.cancelled" | "turn.failed" }
+  >,
+  sessionId: Ids.SessionId,
+  text: string
+): Effect.Effect<TurnOutcome, TurnFailed> => {
+  const { turnId, usage } = event.data
+  switch (event.type) {
+    case "turn.completed":
+      return Effect.succeed({ _tag: "Answered", turnId, text, steps: event.data.steps, usage })
+    case "turn.exhausted":
+      return Effect.succeed({ _tag: "BudgetSpent", turnId, text, steps: event.data.used, usage })
+    case "turn.cancelled":
+      return Effect.succeed({ _tag: "Cancelled", turnId, by: event.data.by, reason: event.data.reason })
+    case "turn.failed":
+      return Effect.fail(new TurnFailed({ sessionId, turnId, error: event.data.error }))
+  }
+}
+
+/** The first event that answers a question. A watch that ends before (W2) can only mean that the runtime is closing. */
+const first = <A>(
+  watched: Stream.Stream<Seen>,
+  pick: (event: TurnEvent.TurnEvent) => Option.Option<A>
+): Effect.Effect<A> => {
+  let found = Option.none<A>()
+  return watched.pipe(
+    Stream.runForEachWhile((seen) =>
+      Effect.sync(() => {
+        if (seen._tag === "Event") found = pick(seen.event)
+        return Option.isNone(found)
+      })
+    ),
+    Effect.flatMap(() => (Option.isSome(found) ? Effect.succeed(found.value) : Effect.interrupt))
+  )
+}
+
+const eventSeen = (event: TurnEvent.TurnEvent): Seen => ({ _tag: "Event", event })
+
+/** Whether an event says everything the snapshot says, or makes it void. */
+const covers = (event: TurnEvent.TurnEvent, snapshot: Partial | undefined): boolean => {
+  if (snapshot === undefined) return false
+  if (TurnEvent.isTerminal(event)) return event.data.turnId === snapshot.turnId
+  const answer = Ids.assistantMessageId(Ids.numberOf(snapshot.turnId), snapshot.step)
+  return event.type === "message.added" && event.data.messageId === answer
+}
+
+/** Whether a delta that was on its way when the watching began is part of the snapshot. */
+const isInSnapshot = (
+  heard: Extract<Heard, { readonly ephemeral: unknown }>,
+  snapshot: Partial | undefined
+): boolean => {
+  const { ephemeral } = heard
+  if (snapshot === undefined || ephemeral.type !== "delta") return false
+  if (ephemeral.turnId !== snapshot.turnId || ephemeral.step !== snapshot.step) return false
+  return ephemeral.offset + ephemeral.delta.length <= snapshot[ephemeral.channel].length
+}
