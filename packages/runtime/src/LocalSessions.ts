@@ -9,20 +9,18 @@ import * as Admission from "@turnstep/core/Admission"
 import * as Ids from "@turnstep/core/Ids"
 import { Journal, type Lookup, type View } from "@turnstep/core/Journal"
 import type * as JournalPort from "@turnstep/core/Journal"
-import { SessionIdInvalid, SessionNotFound, TurnFailed } from "@turnstep/core/TurnError"
+import { SessionIdInvalid, SessionNotFound } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
-import * as TurnEvent from "@turnstep/core/TurnEvent"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
 import { Prepare } from "./Prepare.ts"
-import { type Input, type Seen, type SendOptions, type Session, Sessions, type TurnOutcome } from "./Session.ts"
+import { type Input, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
 import * as Watch from "./Watch.ts"
 
 export const layer = Layer.effect(
@@ -86,7 +84,7 @@ export const layer = Layer.effect(
 
     const summaryOf = (id: string) =>
       Effect.flatMap(journal.summary(id), (found) =>
-        Option.isNone(found) ? Effect.fail(new SessionNotFound({ sessionId: id })) : Effect.succeed(found.value)
+        Effect.fromOption(found, () => new SessionNotFound({ sessionId: id }))
       )
 
     return Sessions.of({

@@ -60,6 +60,10 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   const write = (facts: ReadonlyArray<Fact>, expectedSeq: number) =>
     journal.append({ sessionId, fence, expectedSeq, facts })
 
+  const spoil = Effect.sync(() => {
+    isStale = true
+  })
+
   const record = (events: ReadonlyArray<TurnEvent>): void => {
     for (const event of events) {
       SessionState.apply(state, event)
@@ -78,7 +82,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   const exclusive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E | OwnerStale> =>
     lock.withPermits(1)(
       Effect.suspend(() => (isStale ? Effect.fail<E | OwnerStale>(new OwnerStale()) : effect)).pipe(
-        Effect.onError(() => Effect.sync(() => void (isStale = true))),
+        Effect.onError(() => spoil),
         Effect.uninterruptible
       )
     )
@@ -91,25 +95,27 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
           if (facts.length === 0) return
           const done = yield* Effect.result(write(facts, state.seq))
           if (done._tag === "Success") return record(done.success)
-          if (!isBehind(done.failure)) return yield* Effect.fail(done.failure)
+          if (!isBehind(done.failure)) return yield* done.failure
           yield* foreign
         }
       })
     )
 
   const ahead: Owner["ahead"] = (facts) =>
-    Effect.gen(function* () {
-      yield* lock.take(1)
-      if (!isStale) for (const fact of facts) SessionState.applyFact(state, fact)
-      const writing = yield* Effect.suspend(() =>
-        isStale ? Effect.fail<WriteError>(new OwnerStale()) : behindBack(facts)
-      ).pipe(
-        Effect.onError(() => Effect.sync(() => void (isStale = true))),
+    Effect.suspend(() => {
+      if (isStale) return Effect.as(lock.release(1), Effect.fail(new OwnerStale()))
+      for (const fact of facts) SessionState.applyFact(state, fact)
+      return behindBack(facts).pipe(
+        Effect.onError(() => spoil),
         Effect.ensuring(lock.release(1)),
-        Effect.forkIn(scope, { startImmediately: true })
+        Effect.forkIn(scope, { startImmediately: true }),
+        Effect.map((writing) => Fiber.join(writing))
       )
-      return Fiber.join(writing)
-    }).pipe(Effect.uninterruptible)
+    }).pipe(
+      Effect.onError(() => Effect.andThen(spoil, lock.release(1))),
+      (writing) => Effect.andThen(lock.take(1), writing),
+      Effect.uninterruptible
+    )
 
   const behindBack = Effect.fnUntraced(function* (facts: ReadonlyArray<Fact>) {
     for (;;) {
@@ -119,7 +125,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
         hub.publish(sessionId, done.success)
         return
       }
-      if (!isBehind(done.failure)) return yield* Effect.fail(done.failure)
+      if (!isBehind(done.failure)) return yield* done.failure
       // Others wrote in between. What they can write (admissions, cancels) follows as well from the state that is ahead,
       // unless both touched the same item of the inbox.
       const events = yield* journal.read(sessionId, { after: state.seq })

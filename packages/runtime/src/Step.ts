@@ -59,7 +59,11 @@ export const runCalls = Effect.fn("Step.runCalls")(function* (
     running--
     if (isRecording) return
     isRecording = true
-    while (running > 0 && unrecorded.length > 0) yield* owner.ahead(unrecorded.splice(0))
+    for (;;) {
+      if (running === 0 || unrecorded.length === 0) break
+      // Not waited for: the write that requests the next step comes after it in any case.
+      yield* Effect.asVoid(owner.ahead(unrecorded.splice(0)))
+    }
     isRecording = false
   }, Effect.uninterruptible)
   yield* Effect.forEach(
