@@ -90,6 +90,8 @@ const drive = Effect.fn("Drivers.drive")(
       Effect.andThen(changed.open),
       Effect.forever,
       Effect.ignore,
+      // Whatever ended the listening, the driver is to look at its owner again.
+      Effect.ensuring(changed.open),
       Effect.forkScoped
     )
     for (;;) {

@@ -62,11 +62,18 @@ export const layer = Layer.effect(
         run: Effect.fn("Session.run")(function* (input) {
           const { seq } = yield* summaryOf(id)
           const { itemId } = yield* send(input, { delivery: "follow-up" })
-          const turnId = yield* Effect.onInterrupt(Watch.startOf(watch(seq), itemId), () =>
-            Effect.ignore(admit(id, { itemId }, Admission.withdraw(itemId)))
+          const started = Watch.startOf(watch(seq), itemId)
+          const abandon = admit(id, { itemId }, Admission.withdraw(itemId)).pipe(
+            Effect.catchTag("ItemSettled", () =>
+              Effect.flatMap(started, (turnId) =>
+                Effect.andThen(cancel(turnId, "caller", undefined), outcome(turnId, seq))
+              )
+            ),
+            Effect.ignore
           )
-          return yield* Effect.onInterrupt(outcome(turnId, seq), () =>
-            Effect.ignore(Effect.andThen(cancel(turnId, "caller", undefined), Effect.exit(outcome(turnId, seq))))
+          return yield* Effect.onInterrupt(
+            Effect.flatMap(started, (turnId) => outcome(turnId, seq)),
+            () => abandon
           )
         }),
         outcome: Effect.fn("Session.outcome")(function* (turnId) {
