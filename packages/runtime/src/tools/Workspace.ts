@@ -10,6 +10,7 @@
  *   when the list beside them is cut; `truncated` says that it is.
  * - W3. Every tool only reads: running one again is harmless.
  */
+import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -98,7 +99,9 @@ export const ReadFiles = Tool.make("read_files", {
   success: FileTexts,
   failure: NothingRead,
   failureMode: "return"
-}).annotate(Tool.Readonly, true)
+})
+  .annotate(Tool.Readonly, true)
+  .annotate(ToolPolicy.Output, "exempt")
 
 /** What `grep` answers. */
 export const Found = Schema.Struct({
