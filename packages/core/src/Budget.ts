@@ -1,20 +1,57 @@
 /**
- * How many steps a Turn may take, and the words with which it gives control back when they are spent (mechanism A4).
+ * What a Turn may use (steps, and where its agent says so tokens, cost, time), and the words with which it gives control
+ * back when that is spent (mechanisms A4, A5).
  *
  * - B1. Only a new Turn starts a budget; nothing inside a Turn refills it.
  * - B2. The hand-back names what was done and what is open; it never claims success for an unfinished call.
  */
 
+import type { Limit, Limits, Usage } from "./TurnEvent.ts"
+
 /** Steps a Turn takes unless its agent says otherwise. */
 export const defaultMaxSteps = 15
 
-/** Whether another step with tools may start. */
-export const isSpent = (budget: { readonly steps: number; readonly maxSteps: number }): boolean =>
-  budget.steps >= budget.maxSteps
+/** What a Turn has used. `now` is milliseconds since the epoch. */
+export interface Used {
+  readonly steps: number
+  readonly usage: Usage
+  readonly now: number
+}
 
-/** What the model is asked when the budget is spent: its last request has no tools. */
-export const handBackPrompt = (maxSteps: number): string =>
-  `The step budget of this turn (${maxSteps}) is spent and no tool can be called any more. ` +
+/**
+ * The limit that is spent, if one is: then no further step with tools may start. The one request that is still made, for
+ * the hand-back, is the reserve of every limit (mechanism A5).
+ */
+export const spent = (limits: Limits, used: Used): Limit | undefined => {
+  if (used.steps >= limits.maxSteps) return "steps"
+  if (limits.maxTokens !== undefined && used.usage.inputTokens + used.usage.outputTokens >= limits.maxTokens) {
+    return "tokens"
+  }
+  if (limits.maxCost !== undefined && costOf(limits, used.usage) >= limits.maxCost) return "cost"
+  return limits.deadline !== undefined && used.now >= limits.deadline ? "time" : undefined
+}
+
+/** What tokens cost at the Turn's price; 0 without one. */
+export const costOf = ({ price }: Limits, usage: Usage): number =>
+  price === undefined ? 0 : (usage.inputTokens * price.input + usage.outputTokens * price.output) / 1_000_000
+
+/** What was spent, in words. */
+const nameOf = (limits: Limits, limit: Limit): string => {
+  switch (limit) {
+    case "steps":
+      return `The step budget of this turn (${limits.maxSteps})`
+    case "tokens":
+      return `The token budget of this turn (${limits.maxTokens})`
+    case "cost":
+      return `The cost budget of this turn (${limits.maxCost})`
+    case "time":
+      return "The time of this turn"
+  }
+}
+
+/** What the model is asked when a limit is spent: its last request has no tools. */
+export const handBackPrompt = (limits: Limits, limit: Limit): string =>
+  `${nameOf(limits, limit)} is spent and no tool can be called any more. ` +
   "Hand control back to the human now: say what was done, what is still open, and what you suggest as the next step. " +
   "Do not claim that unfinished work is finished."
 
@@ -25,7 +62,15 @@ export interface Done {
 }
 
 /** The hand-back the runtime writes when the model could not (B2). */
-export const handBackText = (maxSteps: number, calls: ReadonlyArray<Done>): string => {
+export const handBackText = (limits: Limits, limit: Limit, calls: ReadonlyArray<Done>): string =>
+  [
+    `${nameOf(limits, limit)} was spent before the work was finished.`,
+    callsMade(calls),
+    "Nothing beyond these calls was done. Send a message to go on; the next turn has a full budget again."
+  ].join("\n")
+
+/** The calls of a Turn, counted by tool. */
+export const callsMade = (calls: ReadonlyArray<Done>): string => {
   const counts = new Map<string, { ok: number; failed: number }>()
   for (const call of calls) {
     const count = counts.get(call.tool) ?? { ok: 0, failed: 0 }
@@ -36,9 +81,5 @@ export const handBackText = (maxSteps: number, calls: ReadonlyArray<Done>): stri
   const lines = [...counts].map(
     ([tool, { ok, failed }]) => `- ${tool}: ${ok} answered${failed === 0 ? "" : `, ${failed} without success`}`
   )
-  return [
-    `This turn used its ${maxSteps} steps and stopped before the work was finished.`,
-    lines.length === 0 ? "No tool was called." : `Calls made:\n${lines.join("\n")}`,
-    "Nothing beyond these calls was done. Send a message to go on; the next turn has a full budget again."
-  ].join("\n")
+  return lines.length === 0 ? "No tool was called." : `Calls made:\n${lines.join("\n")}`
 }

@@ -12,12 +12,12 @@
  * - S3. The window only grows, and its messages keep their identity from step to step.
  */
 import type * as Prompt from "effect/ai/Prompt"
-import * as Budget from "./Budget.ts"
+import type * as Budget from "./Budget.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
 import * as Transcript from "./Transcript.ts"
-import type { DataOf, Fact, Figures, TurnEvent, Usage } from "./TurnEvent.ts"
+import type { DataOf, Fact, Figures, Limits, TurnEvent, Usage } from "./TurnEvent.ts"
 
 /** A fact that cannot follow from the state it met: a bug of the writer (S2). */
 export class IllegalFact extends Error {
@@ -42,7 +42,7 @@ export interface OpenTurn {
   readonly number: number
   readonly itemId: Ids.ItemId
   readonly model: string
-  readonly maxSteps: number
+  readonly limits: Limits
   step: OpenStep | undefined
   ledger: Ledger.Ledger
   usage: Usage
@@ -196,7 +196,7 @@ const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
     number: state.turns,
     itemId: fact.data.itemId,
     model: fact.data.model,
-    maxSteps: fact.data.maxSteps,
+    limits: fact.data.limits,
     step: undefined,
     ledger: Ledger.empty(),
     usage: { inputTokens: 0, outputTokens: 0 },
@@ -211,7 +211,7 @@ const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
   if (turn.step !== undefined && turn.step.state !== "completed")
     throw new IllegalFact(fact, `step ${previous} is open`)
   if (fact.data.step !== previous + 1) throw new IllegalFact(fact, "steps are numbered in order")
-  if (fact.data.kind === "work" && Budget.isSpent({ steps: previous, maxSteps: turn.maxSteps })) {
+  if (fact.data.kind === "work" && previous >= turn.limits.maxSteps) {
     throw new IllegalFact(fact, "the step budget is spent")
   }
   turn.step = { step: fact.data.step, kind: fact.data.kind, state: "requested", figures: noFigures }

@@ -23,6 +23,21 @@ const figureFields = { finishReason: Schema.String, usage: Usage, ms: Schema.Fin
 export const Figures = Schema.Struct(figureFields)
 export type Figures = typeof Figures.Type
 
+/** What a Turn may use. Only steps are always limited. `deadline` is milliseconds since the epoch. */
+export const Limits = Schema.Struct({
+  maxSteps: Count,
+  maxTokens: Schema.optionalKey(Count),
+  /** In the currency of `price`, which is per million tokens. */
+  maxCost: Schema.optionalKey(Schema.Finite),
+  price: Schema.optionalKey(Schema.Struct({ input: Schema.Finite, output: Schema.Finite })),
+  deadline: Schema.optionalKey(Schema.Finite)
+})
+export type Limits = typeof Limits.Type
+
+/** The limit that ended a Turn. */
+export const Limit = Schema.Literals(["steps", "tokens", "cost", "time"])
+export type Limit = typeof Limit.Type
+
 /** Where an admitted message goes: a Turn of its own at once, the next step of the running Turn, or the next Turn. */
 export const Delivery = Schema.Literals(["start", "steer", "follow-up"])
 export type Delivery = typeof Delivery.Type
@@ -75,7 +90,7 @@ const TurnStarted = event("turn.started", {
   itemId: ItemId,
   agent: Schema.String,
   model: Schema.String,
-  maxSteps: Count
+  limits: Limits
 })
 const TurnCancelling = event("turn.cancelling", {
   turnId: TurnId,
@@ -95,9 +110,9 @@ const TurnCompleted = event("turn.completed", {
 })
 const TurnExhausted = event("turn.exhausted", {
   turnId: TurnId,
-  limit: Schema.Literal("steps"),
-  used: Count,
-  max: Count,
+  limit: Limit,
+  /** Steps with tools taken. */
+  steps: Count,
   usage: Usage,
   messageId: MessageId
 })

@@ -18,7 +18,7 @@ import type { OpenTurn, SessionState } from "./SessionState.ts"
 import type { EffectClass } from "./ToolPolicy.ts"
 import type { AssistantPart } from "./Transcript.ts"
 import * as Transcript from "./Transcript.ts"
-import type { DataOf, Fact, Failure, Figures, Usage } from "./TurnEvent.ts"
+import type { DataOf, Fact, Failure, Figures, Limit, Limits, Usage } from "./TurnEvent.ts"
 
 /** A model response as the wire gave it. `id` is the provider's call id, `params` a raw string when it was not JSON. */
 export interface Response {
@@ -43,7 +43,7 @@ export type EffectsOf = (tool: string) => EffectClass | undefined
 export const startTurn = (
   state: SessionState,
   item: Inbox.Item,
-  config: { readonly model: string; readonly maxSteps: number }
+  config: { readonly model: string; readonly limits: Limits }
 ): ReadonlyArray<Fact> => {
   const turnId = Ids.turnId(state.turns + 1)
   const steers = Inbox.steersFor(state.pending, turnId).filter((steer) => steer.id !== item.id)
@@ -51,23 +51,32 @@ export const startTurn = (
     ...(state.status === "running" ? [] : [{ type: "session.status", data: { status: "running" } } as const]),
     {
       type: "turn.started",
-      data: { turnId, itemId: item.id, agent: state.agent, model: config.model, maxSteps: config.maxSteps }
+      data: { turnId, itemId: item.id, agent: state.agent, model: config.model, limits: config.limits }
     },
     ...[item, ...steers].flatMap((each) => applyItem(each, turnId, 1)),
-    { type: "step.started", data: { turnId, step: 1, kind: config.maxSteps === 0 ? "hand-back" : "work" } }
+    { type: "step.started", data: { turnId, step: 1, kind: config.limits.maxSteps === 0 ? "hand-back" : "work" } }
   ]
 }
 
-/** Facts that close a settled step and request the next one (P2): with tools, or for the hand-back when the budget is spent. */
-export const nextStep = (state: SessionState, turn: OpenTurn): ReadonlyArray<Fact> => {
-  const step = (turn.step?.step ?? 0) + 1
-  const isSpent = Budget.isSpent({ steps: step - 1, maxSteps: turn.maxSteps })
+/**
+ * Facts that close a settled step and request the next one (P2): with tools, or for the hand-back when a limit is spent.
+ * `now` is milliseconds since the epoch.
+ */
+export const nextStep = (state: SessionState, turn: OpenTurn, now: number): ReadonlyArray<Fact> => {
+  const step = stepOf(turn) + 1
   return [
     ...(turn.step?.state === "accepted" ? [stepCompleted(turn.id, turn.step.step, turn.step.figures)] : []),
     ...Inbox.steersFor(state.pending, turn.id).flatMap((item) => applyItem(item, turn.id, step)),
-    { type: "step.started", data: { turnId: turn.id, step, kind: isSpent ? "hand-back" : "work" } }
+    {
+      type: "step.started",
+      data: { turnId: turn.id, step, kind: spentLimit(turn, now) === undefined ? "work" : "hand-back" }
+    }
   ]
 }
+
+/** The limit of the Turn that is spent when its current step is over. */
+export const spentLimit = (turn: OpenTurn, now: number): Limit | undefined =>
+  Budget.spent(turn.limits, { steps: stepsOf(turn), usage: turn.usage, now })
 
 /** An accepted response: the facts to write and the calls to run once they are written. */
 export interface Accepted {
@@ -124,8 +133,8 @@ export const acceptFinal = (state: SessionState, turn: OpenTurn, response: Respo
 }
 
 /** Facts that write the hand-back in the model's place: what was done is counted, nothing is claimed (Budget B2). */
-export const acceptHandBack = (turn: OpenTurn): ReadonlyArray<Fact> => {
-  const text = Budget.handBackText(turn.maxSteps, turn.done)
+export const acceptHandBack = (turn: OpenTurn, limit: Limit): ReadonlyArray<Fact> => {
+  const text = Budget.handBackText(turn.limits, limit, turn.done)
   const figures: Figures = { finishReason: "hand-back", usage: { inputTokens: 0, outputTokens: 0 }, ms: 0 }
   return [answerAdded(turn, [{ type: "text", text }], figures), stepCompleted(turn.id, stepOf(turn), figures)]
 }
@@ -133,7 +142,7 @@ export const acceptHandBack = (turn: OpenTurn): ReadonlyArray<Fact> => {
 /** How a Turn ends. */
 export type Ending =
   | { readonly type: "completed" }
-  | { readonly type: "exhausted" }
+  | { readonly type: "exhausted"; readonly limit: Limit }
   | { readonly type: "cancelled"; readonly by: "user" | "caller"; readonly reason: string | undefined }
   | { readonly type: "failed"; readonly error: Failure }
 
@@ -165,13 +174,17 @@ export const emptyAnswer = "[The model returned an empty answer.]"
 
 const stepOf = (turn: OpenTurn): number => turn.step?.step ?? 1
 
+/** Steps with tools, the current one included. */
+const stepsOf = (turn: OpenTurn): number =>
+  turn.step === undefined ? 0 : turn.step.kind === "work" ? turn.step.step : turn.step.step - 1
+
 const figuresOf = ({ finishReason, usage, ms }: Response): Figures => ({ finishReason, usage, ms })
 
 const causeOf = (ending: Ending): Cause => (ending.type === "failed" ? "failed" : "cancelled")
 
 const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): Fact => {
   const turnId = turn.id
-  const steps = Math.min(turn.step?.step ?? 0, turn.maxSteps)
+  const steps = stepsOf(turn)
   const answer = before.find((fact) => fact.type === "message.added")?.data
   const figures = answer?.figures
   const usage = figures === undefined ? turn.usage : sum(turn.usage, figures.usage)
@@ -185,7 +198,7 @@ const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): 
     case "exhausted":
       return {
         type: "turn.exhausted",
-        data: { turnId, limit: "steps", used: steps, max: turn.maxSteps, usage, messageId }
+        data: { turnId, limit: ending.limit, steps, usage, messageId }
       }
     case "cancelled":
       return {

@@ -12,7 +12,6 @@
  *
  * - A1. Resolving makes no model request.
  */
-import * as Budget from "@turnstep/core/Budget"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -25,18 +24,13 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import type { TurnConfig, TurnRequest } from "./TurnConfig.ts"
+import type { Policy, TurnConfig, TurnRequest } from "./TurnConfig.ts"
 
 /** An agent that needs `R` from the application. */
 export interface Agent<out R = never> {
   readonly name: string
   /** Resolves the configuration of a Turn in the Turn's scope (A1). */
   readonly resolve: (request: TurnRequest) => Effect.Effect<TurnConfig, never, R | Scope.Scope>
-}
-
-/** `maxSteps`: steps with tools a Turn may take before it hands back; default 15. */
-export interface Policy {
-  readonly maxSteps?: number | undefined
 }
 
 /** What an agent's tools and model need. */
@@ -71,7 +65,7 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
       advertised: { tools: withHandlers.tools, handle: () => Effect.die("calls are run by ToolRun") },
       policies,
       context: yield* Effect.context<never>(),
-      maxSteps: options.policy?.maxSteps ?? Budget.defaultMaxSteps
+      policy: options.policy ?? {}
     }
     return config
   })

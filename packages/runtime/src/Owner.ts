@@ -101,7 +101,9 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
       })
     )
 
-  const ahead: Owner["ahead"] = (facts) =>
+  const ahead: Owner["ahead"] = (facts) => (facts.length === 0 ? Effect.succeed(Effect.void) : aheadOf(facts))
+
+  const aheadOf = (facts: ReadonlyArray<Fact>) =>
     Effect.suspend(() => {
       if (isStale) return Effect.as(lock.release(1), Effect.fail(new OwnerStale()))
       for (const fact of facts) SessionState.applyFact(state, fact)

@@ -21,7 +21,7 @@ import type {
   TurnNotRunning
 } from "@turnstep/core/TurnError"
 import type { UserPart } from "@turnstep/core/Transcript"
-import type { DataOf, Delivery, Ephemeral, IfNotApplied, TurnEvent, Usage } from "@turnstep/core/TurnEvent"
+import type { DataOf, Delivery, Ephemeral, IfNotApplied, Limit, TurnEvent, Usage } from "@turnstep/core/TurnEvent"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
@@ -42,6 +42,7 @@ export type TurnOutcome =
   | {
       readonly _tag: "BudgetSpent"
       readonly turnId: TurnId
+      readonly limit: Limit
       readonly text: string
       readonly steps: number
       readonly usage: Usage

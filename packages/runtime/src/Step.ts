@@ -11,7 +11,7 @@ import * as Budget from "@turnstep/core/Budget"
 import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as Transcript from "@turnstep/core/Transcript"
-import type { Fact } from "@turnstep/core/TurnEvent"
+import type { Fact, Limit } from "@turnstep/core/TurnEvent"
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import type { EventHub } from "./EventHub.ts"
@@ -29,15 +29,23 @@ export interface StepContext {
   readonly unrecorded: Array<Fact>
 }
 
-/** Asks the model with the window as it stands; `saved` completes when the window is durable. */
-export const ask = ({ config, hub, owner }: StepContext, turn: OpenTurn, saved: Effect.Effect<void, WriteError>) => {
+/**
+ * Asks the model with the window as it stands, or for the hand-back when a limit is spent; `saved` completes when the
+ * window is durable.
+ */
+export const ask = (
+  { config, hub, owner }: StepContext,
+  turn: OpenTurn,
+  saved: Effect.Effect<void, WriteError>,
+  spent: Limit | undefined
+) => {
   const step = turn.step?.step ?? 1
-  const isHandBack = turn.step?.kind === "hand-back"
-  const question = isHandBack ? [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(turn.maxSteps)))] : []
+  const question =
+    spent === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(turn.limits, spent)))]
   return ModelCall.request({
     config,
     prompt: Prompt.fromMessages([config.system, ...owner.state.window, ...question]),
-    toolChoice: isHandBack ? "none" : "auto",
+    toolChoice: spent === undefined ? "auto" : "none",
     ready: saved,
     onDelta: (channel, offset, delta) =>
       hub.show(owner.sessionId, { type: "delta", turnId: turn.id, step, channel, offset, delta }),

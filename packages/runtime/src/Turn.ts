@@ -12,7 +12,6 @@
  * - T2. Interruption is the host letting go, never a cancel: a cancel is recorded first (`turn.cancelling`) and then obeyed.
  * - T3. The response is recorded before its effects, the results before the next response is accepted.
  */
-import * as Budget from "@turnstep/core/Budget"
 import * as Inbox from "@turnstep/core/Inbox"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
@@ -22,6 +21,7 @@ import { FenceLost } from "@turnstep/core/TurnError"
 import type { Fact, Failure } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -30,7 +30,7 @@ import { ModelFailed } from "./ModelCall.ts"
 import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
 import { Prepare } from "./Prepare.ts"
 import * as Step from "./Step.ts"
-import type { TurnConfig } from "./TurnConfig.ts"
+import { limitsOf, type TurnConfig } from "./TurnConfig.ts"
 
 /**
  * Runs the session's open Turn, or opens the next one from its inbox, to its end.
@@ -72,14 +72,13 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
   if (Exit.isFailure(prepared) && Cause.hasInterruptsOnly(prepared.cause))
     return yield* Effect.failCause(prepared.cause)
-  const start = { model: "unknown", maxSteps: Budget.defaultMaxSteps }
-  if (Exit.isSuccess(prepared)) {
-    start.model = prepared.value.modelName
-    start.maxSteps = prepared.value.maxSteps
-  }
+  const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let saved: Effect.Effect<void, WriteError> = Effect.void
   if (isOpen) yield* owner.decide((current) => (current.turn === undefined ? [] : Ledger.recovery(current.turn.ledger)))
-  else if (item !== undefined) saved = yield* owner.ahead(TurnPlan.startTurn(state, item, start))
+  else if (item !== undefined) {
+    const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
+    saved = yield* owner.ahead(TurnPlan.startTurn(state, item, { model: config.modelName, limits }))
+  }
   // The Turn is open now: a preparation that failed ends it by the finalizer, like every other failure.
   if (Exit.isFailure(prepared)) return yield* Effect.failCause(prepared.cause)
   return Option.some<Opened>({ config: prepared.value, saved })
@@ -92,52 +91,77 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
   for (;;) {
     const turn = owner.state.turn
     if (turn === undefined || turn.cancelling !== undefined) return
+    if (turn.step?.kind === "hand-back") return yield* handBack(context, turn, saved)
     if (turn.step?.state === "requested") {
-      const response = yield* answer(context, turn, saved)
-      if (turn.step.kind === "hand-back") return yield* end(owner, turn, { type: "exhausted" }, handBack(response))
-      if (!response.parts.some((part) => part.type === "tool-call")) {
-        return yield* end(owner, turn, { type: "completed" }, (state) => TurnPlan.acceptFinal(state, turn, response))
+      const response = yield* beforeDeadline(turn, Step.ask(context, turn, saved, undefined))
+      if (Option.isNone(response)) {
+        yield* saved
+        return yield* end(owner, { type: "exhausted", limit: "time" }, (_, open) =>
+          TurnPlan.acceptHandBack(open, "time")
+        )
       }
-      const accepted = TurnPlan.accept(owner.state, turn, response, (tool) => config.policies.get(tool)?.effects)
+      if (!response.value.parts.some((part) => part.type === "tool-call")) {
+        return yield* end(owner, { type: "completed" }, (state, open) =>
+          TurnPlan.acceptFinal(state, open, response.value)
+        )
+      }
+      const accepted = TurnPlan.accept(owner.state, turn, response.value, (tool) => config.policies.get(tool)?.effects)
       saved = yield* owner.ahead(accepted.facts)
     } else {
-      yield* Step.runCalls(context, Ledger.openCalls(turn.ledger), saved)
-      saved = yield* Effect.uninterruptible(
-        Effect.suspend(() => owner.ahead([...unrecorded.splice(0), ...TurnPlan.nextStep(owner.state, turn)]))
-      )
+      const done = yield* beforeDeadline(turn, Step.runCalls(context, Ledger.openCalls(turn.ledger), saved))
+      const now = yield* Clock.currentTimeMillis
+      if (Option.isNone(done)) {
+        yield* Effect.flatten(record(owner, unrecorded, () => []))
+        yield* Effect.flatten(record(owner, unrecorded, () => Ledger.receipts(turn.ledger, "timed-out")))
+      }
+      saved = yield* record(owner, unrecorded, () => TurnPlan.nextStep(owner.state, turn, now))
     }
   }
 })
 
-/** The model's answer to a step. A hand-back that the model cannot give is written without it. */
-const answer = (context: Step.StepContext, turn: OpenTurn, saved: Effect.Effect<void, WriteError>) => {
-  const asked = Step.ask(context, turn, saved)
-  return turn.step?.kind === "hand-back"
-    ? Effect.catchTag(asked, "ModelFailed", () => Effect.as(saved, noAnswer))
-    : asked
+/** Writes what is not recorded yet, and what comes after it, ahead. */
+const record = (owner: Owner, unrecorded: Array<Fact>, next: () => ReadonlyArray<Fact>) =>
+  Effect.uninterruptible(Effect.suspend(() => owner.ahead([...unrecorded.splice(0), ...next()])))
+
+/** Stops what runs when the Turn's time is over. */
+const beforeDeadline = <A, E, R>(
+  turn: OpenTurn,
+  work: Effect.Effect<A, E, R>
+): Effect.Effect<Option.Option<A>, E, R> => {
+  const { deadline } = turn.limits
+  if (deadline === undefined) return Effect.asSome(work)
+  return Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.timeoutOption(work, Math.max(0, deadline - now)))
 }
 
-const noAnswer: TurnPlan.Response = {
-  parts: [],
-  finishReason: "hand-back",
-  usage: { inputTokens: 0, outputTokens: 0 },
-  ms: 0
-}
+/** The last step of a Turn whose limit is spent: the model's words, or the runtime's when the model has none. */
+const handBack = Effect.fnUntraced(function* (
+  context: Step.StepContext,
+  turn: OpenTurn,
+  saved: Effect.Effect<void, WriteError>
+) {
+  const limit = TurnPlan.spentLimit(turn, yield* Clock.currentTimeMillis) ?? "steps"
+  const response = yield* Step.ask(context, turn, saved, limit).pipe(
+    Effect.asSome,
+    Effect.catchTag("ModelFailed", () => Effect.as(saved, Option.none<TurnPlan.Response>()))
+  )
+  yield* end(context.owner, { type: "exhausted", limit }, (state, open) =>
+    Option.isSome(response) && response.value.parts.some((part) => part.type === "text" && part.text.trim() !== "")
+      ? TurnPlan.acceptFinal(state, open, response.value)
+      : TurnPlan.acceptHandBack(open, limit)
+  )
+})
 
-const handBack =
-  (response: TurnPlan.Response) =>
-  (state: SessionState, turn: OpenTurn): ReadonlyArray<Fact> => {
-    const hasSpoken = response.parts.some((part) => part.type === "text" && part.text.trim() !== "")
-    return hasSpoken ? TurnPlan.acceptFinal(state, turn, response) : TurnPlan.acceptHandBack(turn)
-  }
-
-/** Closes the Turn with its last words, in one write. */
+/** Closes the Turn with its last words, in one write, unless it has been told to stop meanwhile. */
 const end = (
   owner: Owner,
-  turn: OpenTurn,
   ending: TurnPlan.Ending,
   lastWords: (state: SessionState, turn: OpenTurn) => ReadonlyArray<Fact>
-) => owner.decide((state) => TurnPlan.endTurn(state, turn, ending, lastWords(state, turn)))
+) =>
+  owner.decide((state) =>
+    state.turn === undefined || state.turn.cancelling !== undefined
+      ? []
+      : TurnPlan.endTurn(state, state.turn, ending, lastWords(state, state.turn))
+  )
 
 /** The finalizer (T1, T2): settles what the exit left open, or writes nothing when the Turn goes on elsewhere. */
 const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {

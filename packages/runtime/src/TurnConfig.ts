@@ -8,8 +8,11 @@ import type * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Budget from "@turnstep/core/Budget"
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
 import type { ToolPolicy } from "@turnstep/core/ToolPolicy"
+import type { Limits } from "@turnstep/core/TurnEvent"
 
 /** The Turn a configuration is resolved for. */
 export interface TurnRequest {
@@ -30,5 +33,27 @@ export interface TurnConfig {
   readonly policies: ReadonlyMap<string, ToolPolicy>
   /** What the handlers of the tools still need when they run. */
   readonly context: Context.Context<never>
-  readonly maxSteps: number
+  readonly policy: Policy
 }
+
+/** What a Turn of the agent may use. `maxSteps`: steps with tools, default 15; the others are not limited by default. */
+export interface Policy {
+  readonly maxSteps?: number | undefined
+  /** Tokens in and out, as the provider counts them. */
+  readonly maxTokens?: number | undefined
+  /** In the currency of `price`. */
+  readonly maxCost?: number | undefined
+  /** What a million tokens cost. */
+  readonly price?: { readonly input: number; readonly output: number } | undefined
+  /** Wall time from the Turn's start; what runs then is stopped. */
+  readonly maxDuration?: Duration.Duration | undefined
+}
+
+/** The limits of a Turn that starts now (`now` in milliseconds since the epoch). */
+export const limitsOf = (policy: Policy, now: number): Limits => ({
+  maxSteps: policy.maxSteps ?? Budget.defaultMaxSteps,
+  ...(policy.maxTokens === undefined ? {} : { maxTokens: policy.maxTokens }),
+  ...(policy.maxCost === undefined ? {} : { maxCost: policy.maxCost }),
+  ...(policy.price === undefined ? {} : { price: policy.price }),
+  ...(policy.maxDuration === undefined ? {} : { deadline: now + Duration.toMillis(policy.maxDuration) })
+})

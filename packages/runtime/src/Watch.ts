@@ -104,7 +104,14 @@ const outcomeOf = (
     case "turn.completed":
       return Effect.succeed({ _tag: "Answered", turnId, text, steps: event.data.steps, usage })
     case "turn.exhausted":
-      return Effect.succeed({ _tag: "BudgetSpent", turnId, text, steps: event.data.used, usage })
+      return Effect.succeed({
+        _tag: "BudgetSpent",
+        turnId,
+        limit: event.data.limit,
+        text,
+        steps: event.data.steps,
+        usage
+      })
     case "turn.cancelled":
       return Effect.succeed({ _tag: "Cancelled", turnId, by: event.data.by, reason: event.data.reason })
     case "turn.failed":

@@ -145,7 +145,7 @@ const settle = (turn: Draft, part: Prompt.ToolResultPart): void => {
   turn.batches[at] = batch.map((call) => (call.id === part.id ? { ...call, result } : call))
 }
 
-const runtimeNote = /^The step budget of this turn \(\d+\) is spent/
+const runtimeNote = /^The [^.]{1,80} is spent and no tool can be called any more\./
 
 const receiptPattern = /^\[receipt: ([^\]]+)\]/
 
