@@ -6,6 +6,7 @@
  * - L1. A message is durable before its sender is answered; only then is the driver woken.
  */
 import * as Admission from "@turnstep/core/Admission"
+import * as CrashPoint from "@turnstep/core/CrashPoint"
 import * as Ids from "@turnstep/core/Ids"
 import { Journal, type Lookup, type View } from "@turnstep/core/Journal"
 import type * as JournalPort from "@turnstep/core/Journal"
@@ -35,24 +36,28 @@ export const layer = Layer.effect(
     /** Records a decision, tells this process' listeners, and wakes the driver (L1). */
     const admit = <A, E>(
       sessionId: Ids.SessionId,
+      boundary: CrashPoint.Boundary,
       lookup: Lookup,
       decide: (view: View) => Result.Result<JournalPort.Decided<A>, E>
     ) =>
-      journal.admit(sessionId, lookup, decide).pipe(
+      CrashPoint.hit(boundary, "before-commit").pipe(
+        Effect.andThen(journal.admit(sessionId, lookup, decide)),
+        Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-commit")),
         Effect.tap(({ events }) => {
           hub.publish(sessionId, events)
           return events.length === 0 ? Effect.void : drivers.wake(sessionId)
         }),
+        Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-ack")),
         Effect.map(({ value }) => value),
         Effect.uninterruptible
       )
 
     const session = (id: Ids.SessionId): Session => {
       const send: Session["send"] = (input, options = {}) =>
-        admit(id, { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
+        admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
       const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
       const cancel = (turnId: string, by: "user" | "caller", reason: string | undefined) =>
-        admit(id, { turnId }, Admission.cancel(id, turnId, by, reason))
+        admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
       const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watch(after), id, turnId)
       return {
         id,
@@ -63,7 +68,7 @@ export const layer = Layer.effect(
           const { seq } = yield* summaryOf(id)
           const { itemId } = yield* send(input, { delivery: "follow-up" })
           const started = Watch.startOf(watch(seq), itemId)
-          const abandon = admit(id, { itemId }, Admission.withdraw(itemId)).pipe(
+          const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
             Effect.catchTag("ItemSettled", () =>
               Effect.flatMap(started, (turnId) =>
                 Effect.andThen(cancel(turnId, "caller", undefined), outcome(turnId, seq))
@@ -81,8 +86,8 @@ export const layer = Layer.effect(
           return yield* outcome(turnId, 0)
         }),
         cancel: (turnId, reason) => cancel(turnId, "user", reason),
-        move: (itemId, delivery) => admit(id, { itemId }, Admission.move(itemId, delivery)),
-        withdraw: (itemId) => admit(id, { itemId }, Admission.withdraw(itemId)),
+        move: (itemId, delivery) => admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery)),
+        withdraw: (itemId) => admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)),
         events: (page) => journal.read(id, page),
         watch,
         summary: summaryOf(id)

@@ -9,6 +9,7 @@
  * - O3. A write that began is carried to its end, whoever asked for it is interrupted or not.
  */
 import { Claim } from "@turnstep/core/Claim"
+import * as CrashPoint from "@turnstep/core/CrashPoint"
 import type { ItemId, SessionId } from "@turnstep/core/Ids"
 import { Journal, type SeqBehind } from "@turnstep/core/Journal"
 import * as SessionState from "@turnstep/core/SessionState"
@@ -58,7 +59,10 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   let isStale = false
 
   const write = (facts: ReadonlyArray<Fact>, expectedSeq: number) =>
-    journal.append({ sessionId, fence, expectedSeq, facts })
+    CrashPoint.hitAll(facts, "before-commit").pipe(
+      Effect.andThen(journal.append({ sessionId, fence, expectedSeq, facts })),
+      Effect.tap(CrashPoint.hitAll(facts, "after-commit"))
+    )
 
   const spoil = Effect.sync(() => {
     isStale = true
@@ -94,7 +98,10 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
           const facts = decision(state)
           if (facts.length === 0) return
           const done = yield* Effect.result(write(facts, state.seq))
-          if (done._tag === "Success") return record(done.success)
+          if (done._tag === "Success") {
+            record(done.success)
+            return yield* CrashPoint.hitAll(facts, "after-ack")
+          }
           if (!isBehind(done.failure)) return yield* done.failure
           yield* foreign
         }
@@ -125,7 +132,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
       if (done._tag === "Success") {
         state.seq += done.success.length
         hub.publish(sessionId, done.success)
-        return
+        return yield* CrashPoint.hitAll(facts, "after-ack")
       }
       if (!isBehind(done.failure)) return yield* done.failure
       // Others wrote in between. What they can write (admissions, cancels) follows as well from the state that is ahead,

@@ -8,6 +8,7 @@
  * - T2. A tool that ignores being told to stop is left behind after a grace; it never holds the Turn.
  */
 import * as Canonical from "@turnstep/core/Canonical"
+import * as CrashPoint from "@turnstep/core/CrashPoint"
 import type { SessionId } from "@turnstep/core/Ids"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
@@ -50,6 +51,7 @@ export const run = Effect.fn("ToolRun.run")(function* (
     })
   )
   if (Option.isNone(exit)) return Ledger.receipt({ ...call, attempt: Math.max(1, call.attempt) }, "timed-out")
+  yield* CrashPoint.hit("tool-finished", "after-ack")
   const ms = (yield* Clock.currentTimeMillis) - started
   if (Exit.isFailure(exit.value)) {
     yield* logDefect(call, exit.value.cause)
