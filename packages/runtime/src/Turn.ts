@@ -168,7 +168,8 @@ const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, 
   const ending = endingOf(owner, exit)
   if (ending === undefined) return Effect.void
   return Effect.gen(function* () {
-    yield* owner.decide(() => unrecorded.splice(0))
+    const results = unrecorded.splice(0)
+    yield* owner.decide(() => results)
     yield* owner.decide((state) => (state.turn === undefined ? [] : TurnPlan.endTurn(state, state.turn, ending)))
   }).pipe(
     // The session is another owner's now, or its storage is away: the next owner settles from the journal.
