@@ -1,0 +1,62 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Budget from "@turnstep/core/Budget"
+
+const usage = (inputTokens: number, outputTokens: number) => ({ inputTokens, outputTokens })
+const nothing = { steps: 0, usage: usage(0, 0), now: 0 }
+
+describe("Budget", () => {
+  it("is spent in steps after the last one and not before", () => {
+    const limits = { maxSteps: Budget.defaultMaxSteps }
+    assert.isUndefined(Budget.spent(limits, { ...nothing, steps: 14 }))
+    assert.strictEqual(Budget.spent(limits, { ...nothing, steps: 15 }), "steps")
+    assert.strictEqual(Budget.spent({ maxSteps: 0 }, nothing), "steps")
+  })
+
+  it("is spent in tokens, in and out together", () => {
+    const limits = { maxSteps: 9, maxTokens: 100 }
+    assert.isUndefined(Budget.spent(limits, { ...nothing, usage: usage(60, 39) }))
+    assert.strictEqual(Budget.spent(limits, { ...nothing, usage: usage(60, 40) }), "tokens")
+  })
+
+  it("is spent in cost at the price of a million tokens, and never without a price", () => {
+    const limits = { maxSteps: 9, maxCost: 2, price: { input: 1, output: 10 } }
+    assert.isUndefined(Budget.spent(limits, { ...nothing, usage: usage(1_000_000, 99_999) }))
+    assert.strictEqual(Budget.spent(limits, { ...nothing, usage: usage(1_000_000, 100_000) }), "cost")
+    assert.isUndefined(Budget.spent({ maxSteps: 9, maxCost: 2 }, { ...nothing, usage: usage(1e9, 1e9) }))
+  })
+
+  it("is spent in time at the deadline", () => {
+    const limits = { maxSteps: 9, deadline: 1000 }
+    assert.isUndefined(Budget.spent(limits, { ...nothing, now: 999 }))
+    assert.strictEqual(Budget.spent(limits, { ...nothing, now: 1000 }), "time")
+  })
+
+  it("is not spent in what has no limit", () => {
+    assert.isUndefined(Budget.spent({ maxSteps: 9 }, { steps: 8, usage: usage(1e9, 1e9), now: 1e15 }))
+  })
+
+  it("asks for an honest hand-back and names what is spent", () => {
+    const limits = { maxSteps: 7, maxTokens: 500, maxCost: 3 }
+    assert.include(Budget.handBackPrompt(limits, "steps"), "step budget of this turn (7)")
+    assert.include(Budget.handBackPrompt(limits, "tokens"), "token budget of this turn (500)")
+    assert.include(Budget.handBackPrompt(limits, "cost"), "cost budget of this turn (3)")
+    assert.match(Budget.handBackPrompt(limits, "time"), /time of this turn/)
+    assert.match(Budget.handBackPrompt(limits, "steps"), /still open/)
+    assert.match(Budget.handBackPrompt(limits, "steps"), /Do not claim/)
+  })
+
+  it("counts answered and unanswered calls of each tool without claiming more", () => {
+    const text = Budget.handBackText({ maxSteps: 3 }, "steps", [
+      { tool: "read", isFailure: false },
+      { tool: "read", isFailure: true },
+      { tool: "pay", isFailure: true }
+    ])
+    assert.match(text, /step budget of this turn \(3\) was spent before the work was finished/)
+    assert.match(text, /- read: 1 answered, 1 without/)
+    assert.match(text, /- pay: 0 answered, 1 without/)
+  })
+
+  it("says so when no tool was called", () => {
+    assert.include(Budget.handBackText({ maxSteps: 0 }, "steps", []), "No tool was called.")
+  })
+})
