@@ -1,0 +1,11 @@
+/**
+ * What every endpoint under `/api` can answer besides its own: declared once, for clients and for the documentation.
+ *
+ * Owns: the declaration. Does not own: the checks (`http/Gate` before routing, `http/Guard` around each endpoint).
+ */
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as ApiError from "./ApiError.ts"
+
+export class Guard extends HttpApiMiddleware.Service<Guard>()("server/Guard", {
+  error: [400, 401, 403, 421, 500, 503].map((status) => ApiError.at(status as 400))
+}) {}
