@@ -17,7 +17,6 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
 import type * as Response from "effect/ai/Response"
-import * as Telemetry from "effect/ai/Telemetry"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -27,6 +26,7 @@ import * as Queue from "effect/Queue"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as CallSpan from "./CallSpan.ts"
 import * as ChatDecoder from "./openai/ChatDecoder.ts"
 import type * as ChatMessage from "./openai/ChatMessage.ts"
 import * as ChatRequest from "./openai/ChatRequest.ts"
@@ -109,7 +109,8 @@ export const make = Effect.fn("OpenAiChat.make")(function* (
       if (!isSettled) return
       if (fault !== undefined) blame(fault)
       else {
-        annotate(request, options, parts)
+        const finish = parts.at(-1)
+        if (finish?.type === "finish") CallSpan.annotate(request, options.provider ?? "openai", options.model, finish)
         Queue.endUnsafe(queue)
       }
     }
@@ -169,19 +170,3 @@ const headersOf = (options: Options, key: string | undefined): Record<string, st
   ...(key === undefined || key === "" ? undefined : { authorization: `Bearer ${key}` }),
   ...options.headers
 })
-
-const annotate = (
-  request: LanguageModel.ProviderOptions,
-  options: Options,
-  parts: ReadonlyArray<Response.StreamPartEncoded>
-): void => {
-  const finish = parts.at(-1)
-  if (finish?.type !== "finish") return
-  Telemetry.addGenAIAnnotations(request.span, {
-    provider: { name: options.provider ?? "openai" },
-    operation: { name: "chat" },
-    request: { model: options.model },
-    response: { finishReasons: [finish.reason] },
-    usage: { inputTokens: finish.usage.inputTokens.total, outputTokens: finish.usage.outputTokens.total }
-  })
-}

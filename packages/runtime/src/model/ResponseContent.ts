@@ -25,7 +25,7 @@ export const fromStream = (parts: ReadonlyArray<Response.StreamPartEncoded>): Ar
         const started = block === undefined ? undefined : content[block.at]
         if (block === undefined || (started?.type !== "text" && started?.type !== "reasoning")) break
         if ("delta" in part) block.text += part.delta
-        block.metadata = { ...block.metadata, ...part.metadata }
+        block.metadata = merge(block.metadata, part.metadata ?? {})
         content[block.at] = { type: started.type, text: block.text, metadata: block.metadata }
         break
       }
@@ -40,3 +40,17 @@ export const fromStream = (parts: ReadonlyArray<Response.StreamPartEncoded>): Ar
   }
   return content
 }
+
+// a provider may tell its metadata piece by piece: a signature comes after the text
+const merge = (left: Response.ProviderMetadata, right: Response.ProviderMetadata): Response.ProviderMetadata => ({
+  ...left,
+  ...Object.fromEntries(
+    Object.entries(right).map(([provider, value]) => {
+      const before = left[provider]
+      return [provider, isObject(before) && isObject(value) ? { ...before, ...value } : value]
+    })
+  )
+})
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value)

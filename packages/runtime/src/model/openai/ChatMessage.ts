@@ -12,6 +12,7 @@
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as ToolArguments from "../ToolArguments.ts"
+import * as ToolName from "../ToolName.ts"
 import * as WellFormedJson from "../WellFormedJson.ts"
 import * as FileContent from "./FileContent.ts"
 
@@ -64,7 +65,7 @@ const assistant = (
     else if (part.type === "file") text += FileContent.placeholder(part)
     else if (part.type === "reasoning") thought += part.text
     else if (part.type === "tool-call" && !part.providerExecuted) {
-      const call = { name: legalName(part.name), arguments: ToolArguments.write(part.params) }
+      const call = { name: ToolName.toLegal(part.name), arguments: ToolArguments.write(part.params) }
       calls.push({ id: part.id, type: "function", function: call })
     }
   }
@@ -82,7 +83,3 @@ const resultText = (part: Prompt.ToolResultPart): string => {
   if (part.modelOutput !== undefined) return Prompt.toolModelOutputToText(part.modelOutput)
   return typeof part.result === "string" ? part.result : WellFormedJson.stringify(part.result)
 }
-
-// Models invent names such as `functions.read`; the name is refused in the history as well as in `tools`.
-const legalName = (name: string): string =>
-  /^[\w-]{1,64}$/.test(name) ? name : name.replace(/[^\w-]/g, "_").slice(0, 64) || "unknown"
