@@ -5,6 +5,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["@turnstep/source"] } },
   test: {
     include: ["test/**/*.test.ts"],
+    globalSetup: ["test/fixtures/globalSetup.ts"],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 30_000,

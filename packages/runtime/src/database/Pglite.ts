@@ -1,0 +1,65 @@
+/**
+ * The embedded database: PGlite in a thread of its own, behind the same client as a PostgreSQL server.
+ *
+ * Owns: the order in which lock, thread and pool are opened and closed. Does not
+ * own: the schema (`sql/`).
+ *
+ * One session serves all connections: transactions run one after the other, so
+ * 40001 never happens, and waiting inside a transaction for another fiber's SQL
+ * ends that transaction after 10 to 20 seconds. A running statement cannot be cancelled.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type * as SqlError from "effect/sql/SqlError"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import type { DataDirLocked } from "./DirectoryLock.ts"
+import { DataDirUnusable } from "./DirectoryLock.ts"
+import * as DirectoryLock from "./DirectoryLock.ts"
+import * as PgliteThread from "./PgliteThread.ts"
+
+export interface Options {
+  /** Created (mode 0700) where missing. */
+  readonly dataDir: string
+  /** Virtual connections; a listener keeps one for itself. Default 16. */
+  readonly maxConnections?: number | undefined
+}
+
+/** What every database layer provides. */
+export type Services = PgClient.PgClient | SqlClient.SqlClient
+
+/**
+ * A durable database in `dataDir`: an acknowledged commit is on the disk.
+ * The first start creates it, which takes a few seconds.
+ */
+export const layer = (options: Options): Layer.Layer<Services, DataDirLocked | DataDirUnusable | SqlError.SqlError> => {
+  const dataDir = path.resolve(options.dataDir)
+  return PgClient.layerFrom(
+    Effect.gen(function* () {
+      yield* DirectoryLock.acquire(dataDir)
+      if (!fs.existsSync(path.join(dataDir, "pg"))) yield* Effect.logInfo(`Creating a database in ${dataDir}`)
+      return yield* connect(dataDir, options.maxConnections)
+    })
+  )
+}
+
+/** A database that ends with its scope and shares nothing. */
+export const layerMemory: Layer.Layer<Services, DataDirUnusable | SqlError.SqlError> = PgClient.layerFrom(
+  Effect.suspend(() => connect(undefined, undefined))
+)
+
+// The last opened is the first closed: pool, thread, and outside of both the lock.
+const connect = Effect.fnUntraced(function* (dataDir: string | undefined, maxConnections = 16) {
+  const thread = yield* PgliteThread.start(dataDir)
+  yield* thread.beat.pipe(Effect.repeat(Schedule.spaced("10 seconds")), Effect.forkScoped)
+  return yield* PgClient.make({
+    stream: thread.connect,
+    username: "postgres",
+    database: "postgres",
+    applicationName: "turnstep",
+    maxConnections
+  })
+})

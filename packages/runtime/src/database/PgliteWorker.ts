@@ -1,0 +1,111 @@
+/**
+ * The database thread: PGlite and its hub, away from the main event loop.
+ *
+ * Owns: opening, feeding and closing the embedded database. Does not own: who may
+ * open the directory (`DirectoryLock`). Started by `PgliteThread` as plain Node,
+ * from source as well as from the build, so it imports Node, PGlite and its
+ * siblings only, and no Effect.
+ *
+ * - W1. A new database is complete or absent: until its files are on the disk a
+ *   marker lies beside it, and a start that finds the marker begins again.
+ * - W2. The thread ends after `dead`. Nothing is answered on a session that lost
+ *   its footing, least of all a commit.
+ */
+import { PGlite } from "@electric-sql/pglite"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { parentPort, workerData } from "node:worker_threads"
+import { DurableNodeFS, startParams, syncPath, syncTree } from "./DurableNodeFS.ts"
+import * as Frames from "./PgliteFrames.ts"
+import * as PgliteHub from "./PgliteHub.ts"
+import type { Boot, FromThread, ToThread } from "./PgliteMessage.ts"
+
+if (parentPort === null) throw new Error("PgliteWorker runs as a worker thread")
+const port = parentPort
+
+const post = (message: FromThread, transfer: ReadonlyArray<ArrayBuffer> = []): void =>
+  port.postMessage(message, transfer)
+
+// PostgreSQL's own words, kept for the report of a failure; it is silent while all is well.
+const complaints: Array<string> = []
+const listen = (line: string): boolean => {
+  complaints.push(line)
+  if (complaints.length > 20) complaints.shift()
+  return false
+}
+
+const die = (detail: string): never => {
+  post({ kind: "dead", detail })
+  return process.exit(1) // of this thread (W2)
+}
+
+const reasonFor = (cause: unknown): string => {
+  const last = complaints.filter((line) => /\b(FATAL|PANIC|DETAIL):/.test(line)).slice(-2)
+  const spoken = last.map((line) => line.replace(/^.*?\b(FATAL|PANIC|DETAIL):\s*/, "")).join(" ")
+  return spoken === "" ? (cause instanceof Error ? cause.message : String(cause)) : spoken
+}
+
+const openDirectory = async (dataDir: string): Promise<PGlite> => {
+  const files = path.join(dataDir, "pg")
+  const marker = path.join(dataDir, "pg.incomplete")
+  if (fs.existsSync(marker)) fs.rmSync(files, { recursive: true, force: true })
+  const isNew = !fs.existsSync(files)
+  if (isNew) {
+    fs.writeFileSync(marker, "")
+    syncPath(dataDir)
+    fs.mkdirSync(files, { mode: 0o700 })
+  }
+  const db = await PGlite.create({ fs: new DurableNodeFS(files), startParams, onStderr: listen })
+  if (isNew) {
+    syncTree(files)
+    fs.rmSync(marker)
+    syncPath(dataDir)
+  }
+  return db
+}
+
+const execute = (db: PGlite, batch: Uint8Array): Uint8Array<ArrayBuffer> => {
+  const answer: Array<Uint8Array<ArrayBuffer>> = []
+  // The other raw calls of PGlite also parse every answer and keep the result for good. This one runs to its
+  // end before it returns; its promise is about a sync that a file system of files does not need.
+  db.execProtocolRawStream(batch, { syncToFs: false, onRawData: (bytes) => answer.push(bytes.slice()) }).catch(
+    listenToCause
+  )
+  return answer.length === 1 && answer[0] !== undefined ? answer[0] : Frames.concat(answer)
+}
+
+const listenToCause = (cause: unknown): void => void listen(`PANIC:  ${String(cause)}`)
+
+const serve = (db: PGlite): void => {
+  const hub = PgliteHub.make((batch) => execute(db, batch), execute(db, Frames.startup({ user: "postgres" })), {
+    send: (id, bytes) => post({ kind: "data", id, bytes }, [bytes.buffer]),
+    end: (id) => post({ kind: "end", id }),
+    died: () => die(reasonFor("the database session ended without an answer")),
+    defer: setImmediate
+  })
+  port.on("message", (message: ToThread) => {
+    switch (message.kind) {
+      case "data":
+        return hub.write(message.id, message.bytes)
+      case "open":
+        return hub.open(message.id)
+      case "close":
+        return hub.close(message.id)
+      case "beat":
+        hub.beat()
+        return post({ kind: "beat" })
+      case "stop":
+        // close() writes the last checkpoint and syncs it
+        return void db.close().finally(() => process.exit(0))
+    }
+  })
+}
+
+const { dataDir } = workerData as Boot
+
+try {
+  serve(await (dataDir === undefined ? PGlite.create({ onStderr: listen }) : openDirectory(dataDir)))
+  post({ kind: "ready" })
+} catch (cause) {
+  die(reasonFor(cause))
+}

@@ -1,0 +1,75 @@
+/**
+ * Connections to a PostgreSQL server.
+ *
+ * Owns: what every connection is told at its start. Does not own: the schema (`sql/`).
+ *
+ * - P1. Nothing waits without end. A worker that freezes inside a transaction
+ *   loses it, with its locks, before another's patience (`lock_timeout`) is worn out twice.
+ * - P2. A layer that was built has spoken with its server.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import type * as SqlError from "effect/sql/SqlError"
+
+/** The URL is not that of a PostgreSQL database. The URL itself is left out: it may hold a password. */
+export class DatabaseUrlInvalid extends Schema.TaggedError<DatabaseUrlInvalid>()("DatabaseUrlInvalid", {
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `The database URL is not usable: ${this.problem}. Expected postgres://user:password@host:5432/database.`
+  }
+}
+
+export interface Options {
+  readonly url: Redacted.Redacted
+  /** Concurrent transactions plus listeners. Default 10. */
+  readonly maxConnections?: number | undefined
+}
+
+/**
+ * A pool of connections to the server at `url`.
+ *
+ * Fails with `DatabaseUrlInvalid`, or with the `SqlError` of the first statement
+ * when the server cannot be reached or does not let us in. A connection pooler
+ * in transaction mode must pass the settings below (PgBouncer: `ignore_startup_parameters`).
+ */
+export const layer = (
+  options: Options
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, DatabaseUrlInvalid | SqlError.SqlError> =>
+  PgClient.layerFrom(
+    Effect.gen(function* () {
+      yield* checkUrl(Redacted.value(options.url))
+      const client = yield* PgClient.make({
+        url: options.url,
+        maxConnections: options.maxConnections ?? 10,
+        applicationName: "turnstep",
+        keepAlive: "30 seconds",
+        startupParameters: settings
+      })
+      yield* client`SELECT 1` // P2
+      return client
+    })
+  )
+
+// P1
+const settings = {
+  timezone: "UTC",
+  lock_timeout: "5s",
+  statement_timeout: "30s",
+  idle_in_transaction_session_timeout: "10s"
+}
+
+const checkUrl = (url: string): Effect.Effect<void, DatabaseUrlInvalid> => {
+  const parsed = URL.parse(url)
+  const problem =
+    parsed === null
+      ? "it is not a URL"
+      : !/^postgres(ql)?:$/.test(parsed.protocol)
+        ? `it starts with ${parsed.protocol}// and not with postgres://`
+        : undefined
+  return problem === undefined ? Effect.void : Effect.fail(new DatabaseUrlInvalid({ problem }))
+}
