@@ -111,15 +111,11 @@ export const itemOf = (data: DataOf<"inbox.admitted">): Item => ({
 export const steersFor = (pending: ReadonlyMap<ItemId, Item>, turn: TurnId): ReadonlyArray<Item> =>
   [...pending.values()].filter((item) => item.delivery === "steer" && item.turnId === turn)
 
-/** The item the next Turn starts from (I1). A steer whose Turn will never be opened starts one rather than wait for ever. */
-export const nextStart = (pending: ReadonlyMap<ItemId, Item>): Item | undefined => {
-  let steer: Item | undefined
-  for (const item of pending.values()) {
-    if (item.delivery !== "steer") return item
-    steer ??= item
-  }
-  return steer
-}
+/**
+ * The item the next Turn starts from, when none is open: the first that waits (I1). That may be a steer: the item that was
+ * to open its Turn was withdrawn.
+ */
+export const nextStart = (pending: ReadonlyMap<ItemId, Item>): Item | undefined => pending.values().next().value
 
 /** What becomes of the steers a Turn leaves behind (I2). */
 export const atTurnEnd = (
