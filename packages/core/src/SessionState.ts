@@ -8,7 +8,7 @@
  *
  * - S1. The fold is deterministic: the same events give the same state.
  * - S2. A fact that cannot follow from the state is refused (`IllegalFact`): one open Turn, no step while calls are open,
- *   one answer per call, no closed Turn with open calls.
+ *   one answer per call, no message inside a step but its answer, no closed Turn with open calls.
  * - S3. The window only grows, and its messages keep their identity from step to step.
  */
 import type * as Prompt from "effect/ai/Prompt"
@@ -155,6 +155,8 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
       if (Ledger.openCalls(turn.ledger).length < turn.ledger.calls.length) {
         throw new IllegalFact(fact, "a call of its batch is answered already")
       }
+      if (turn.ledger.calls.some(({ callId }) => callId === fact.data.callId)) throw new IllegalFact(fact, "it is open")
+      if (state.wireIds.has(fact.data.wireId)) throw new IllegalFact(fact, "its wire id is taken")
       Ledger.open(turn.ledger, fact.data)
       state.wireIds.add(fact.data.wireId)
       return
@@ -230,6 +232,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   const turn = openTurn(state, fact)
   if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
   if (fact.data.role === "user") {
+    if (turn.step !== undefined && turn.step.state !== "completed") throw new IllegalFact(fact, "a step is open")
     state.window.push(Transcript.userMessage(fact.data.parts as ReadonlyArray<Transcript.UserPart>))
     return
   }

@@ -1,0 +1,105 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Ids from "@turnstep/core/Ids"
+import * as Ledger from "@turnstep/core/Ledger"
+import type { EffectClass } from "@turnstep/core/ToolPolicy"
+
+const effects: ReadonlyArray<EffectClass> = ["pure", "idempotent", "queryable", "once"]
+
+/** A ledger with one call of each effect class, attempts as given. */
+const ledgerOf = (attempt: number): Ledger.Ledger => {
+  const ledger = Ledger.empty()
+  effects.forEach((each, index) => {
+    Ledger.open(ledger, {
+      callId: Ids.callId(1, 1, index),
+      wireId: `w${index}`,
+      name: `tool_${each}`,
+      params: {},
+      argsDigest: "",
+      effects: each
+    })
+  })
+  for (const call of ledger.calls) call.attempt = attempt
+  return ledger
+}
+
+const answer = (call: Ledger.Call) => {
+  call.answer = { wireId: call.wireId, name: call.name, isFailure: false, result: "ok" }
+}
+
+describe("Ledger", () => {
+  it("is settled when every call has its answer, and when there is none", () => {
+    const ledger = ledgerOf(1)
+    assert.isTrue(Ledger.isSettled(Ledger.empty()))
+    assert.isFalse(Ledger.isSettled(ledger))
+    ledger.calls.forEach(answer)
+    assert.isTrue(Ledger.isSettled(ledger))
+  })
+
+  it("knows a call as open until it is answered", () => {
+    const ledger = ledgerOf(1)
+    const [first] = ledger.calls
+    assert.isDefined(first)
+    assert.strictEqual(Ledger.openCall(ledger, first.callId), first)
+    answer(first)
+    assert.isUndefined(Ledger.openCall(ledger, first.callId))
+    assert.isUndefined(Ledger.openCall(ledger, Ids.callId(9, 9, 9)))
+    assert.lengthOf(Ledger.openCalls(ledger), 3)
+  })
+
+  it("gives the answers in the order of the calls, whatever the order of answering", () => {
+    const ledger = ledgerOf(1)
+    for (const call of ledger.calls.toReversed()) answer(call)
+    assert.deepStrictEqual(
+      Ledger.answers(ledger).map(({ wireId }) => wireId),
+      ["w0", "w1", "w2", "w3"]
+    )
+  })
+
+  it("writes one receipt for every open call and none for an answered one", () => {
+    const ledger = ledgerOf(1)
+    ledger.calls.slice(0, 2).forEach(answer)
+    assert.deepStrictEqual(
+      Ledger.receipts(ledger, "cancelled").map(({ data }) => [data.callId, data.outcome]),
+      [
+        ["cal_1_1_2", "outcome-unknown"],
+        ["cal_1_1_3", "outcome-unknown"]
+      ]
+    )
+  })
+
+  it("says of calls that never started that they did not", () => {
+    for (const cause of ["cancelled", "failed", "lost", "timed-out"] as const)
+      for (const { data } of Ledger.receipts(ledgerOf(0), cause)) assert.strictEqual(data.outcome, "not-started")
+  })
+
+  it("lets the next owner run again what may run again, and gives the rest a receipt", () => {
+    assert.deepStrictEqual(
+      Ledger.recovery(ledgerOf(1)).map((fact) =>
+        fact.type === "call.started"
+          ? [fact.type, fact.data.attempt]
+          : fact.type === "call.receipt"
+            ? [fact.type, fact.data.outcome]
+            : []
+      ),
+      [
+        ["call.started", 2],
+        ["call.started", 2],
+        ["call.receipt", "outcome-unknown"],
+        ["call.receipt", "outcome-unknown"]
+      ]
+    )
+  })
+
+  it("lets the next owner start what never started, whatever its effects", () => {
+    for (const fact of Ledger.recovery(ledgerOf(0))) {
+      assert.strictEqual(fact.type, "call.started")
+      assert.deepStrictEqual(fact.type === "call.started" && fact.data.attempt, 1)
+    }
+  })
+
+  it("has nothing to recover in a settled ledger", () => {
+    const ledger = ledgerOf(1)
+    ledger.calls.forEach(answer)
+    assert.isEmpty(Ledger.recovery(ledger))
+  })
+})
