@@ -93,25 +93,21 @@ describe("OpenAiChat messages", () => {
     })
   )
 
-  it.live("sends reasoning back only where an option asks for it", () =>
+  it.live("sends reasoning back only where an option asks for it, and only with calls", () =>
     Effect.gen(function* () {
+      const thought = { type: "reasoning", text: "thought" } as const
       const history: Prompt.RawInput = [
         { role: "user", content: "a" },
-        {
-          role: "assistant",
-          content: [
-            { type: "reasoning", text: "thought" },
-            { type: "text", text: "said" }
-          ]
-        },
+        { role: "assistant", content: [thought, { type: "tool-call", id: "c1", name: "read", params: {} }] },
+        { role: "tool", content: [{ type: "tool-result", id: "c1", name: "read", isFailure: false, result: "x" }] },
+        { role: "assistant", content: [thought, { type: "text", text: "said" }] },
         { role: "user", content: "b" }
       ]
-      assert.deepStrictEqual((yield* wire(history))?.[1], { role: "assistant", content: "said" })
-      assert.deepStrictEqual((yield* wire(history, { reasoningField: "reasoning_content" }))?.[1], {
-        role: "assistant",
-        content: "said",
-        reasoning_content: "thought"
-      })
+      const none = yield* wire(history)
+      assert.isFalse(none?.some((message) => "reasoning_content" in message))
+      const some = yield* wire(history, { reasoningField: "reasoning_content" })
+      assert.strictEqual(some?.[1]?.reasoning_content, "thought")
+      assert.deepStrictEqual(some?.[3], { role: "assistant", content: "said" })
     })
   )
 

@@ -47,7 +47,7 @@ export interface Options {
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Further fields of the request body, named as the provider names them (`temperature`, `max_tokens`, …). */
   readonly settings?: ChatRequest.Settings | undefined
-  /** Field in which earlier reasoning is sent back; by default none is. DeepSeek's thinking mode demands it. */
+  /** Field in which reasoning that led to calls is sent back; by default none is. DeepSeek's thinking mode demands it. */
   readonly reasoningField?: ChatMessage.ReasoningField | undefined
 }
 

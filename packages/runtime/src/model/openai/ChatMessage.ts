@@ -16,7 +16,7 @@ import * as ToolName from "../ToolName.ts"
 import * as WellFormedJson from "../WellFormedJson.ts"
 import * as FileContent from "./FileContent.ts"
 
-/** Field in which the model's reasoning is sent back; providers that want none refuse or bill it. */
+/** Field in which reasoning that led to calls is sent back; providers that want none refuse or bill it. */
 export type ReasoningField = "reasoning_content" | "reasoning"
 
 /** Encoder that keeps the text of every message it has seen (M1). */
@@ -73,8 +73,9 @@ const assistant = (
   return WellFormedJson.stringify({
     role: "assistant",
     content: text === "" ? null : text,
-    ...(reasoning !== undefined && thought !== "" ? { [reasoning]: thought } : undefined),
-    ...(calls.length > 0 ? { tool_calls: calls } : undefined)
+    ...(calls.length > 0 ? { tool_calls: calls } : undefined),
+    // demanded with calls only; some models refuse it elsewhere
+    ...(reasoning !== undefined && calls.length > 0 && thought !== "" ? { [reasoning]: thought } : undefined)
   })
 }
 

@@ -20,7 +20,7 @@ export interface Options {
   readonly model: string
   /** Further fields of the body, named as the provider names them. */
   readonly settings?: Settings | undefined
-  /** Send reasoning back in this field; by default it is not sent. */
+  /** Send reasoning that led to calls back in this field; by default it is not sent. */
   readonly reasoningField?: ChatMessage.ReasoningField | undefined
 }
 
