@@ -90,11 +90,13 @@ export interface Accepted {
  */
 export const accept = (state: SessionState, turn: OpenTurn, response: Response, effectsOf: EffectsOf): Accepted => {
   const parts = storedParts(state, turn, response)
+  const given = response.parts.filter((part) => part.type === "tool-call")
   const requested: Array<DataOf<"call.requested">> = []
   const refused: Array<Fact> = []
-  for (const part of parts) {
-    if (part.type !== "tool-call") continue
-    const effects = effectsOf(part.name)
+  for (const [index, part] of parts.filter((each) => each.type === "tool-call").entries()) {
+    // Judged by what the model wrote: the stored name and arguments may be mended, and a mended call is not the one it made.
+    const written = given[index] ?? part
+    const effects = written.name === part.name ? effectsOf(part.name) : undefined
     const data = {
       callId: part.callId,
       wireId: part.wireId,
@@ -104,7 +106,7 @@ export const accept = (state: SessionState, turn: OpenTurn, response: Response, 
       effects: effects ?? "pure"
     }
     requested.push(data)
-    const why = refusal(part, effects, response.finishReason)
+    const why = refusal(written, effects, response.finishReason)
     if (why !== undefined) {
       refused.push({ type: "call.completed", data: { callId: part.callId, isFailure: true, output: why, ms: 0 } })
     }
@@ -249,7 +251,7 @@ const storedParts = (state: SessionState, turn: OpenTurn, response: Response): R
       return part.text === "" && part.options === undefined ? [] : [{ type: part.type, text: part.text, ...options }]
     }
     const callId = Ids.callId(turn.number, turn.step?.step ?? 1, index++)
-    const isUsable = legalWireId.test(part.id) && !state.wireIds.has(part.id) && !used.has(part.id)
+    const isUsable = isLegalWireId(part.id) && !state.wireIds.has(part.id) && !used.has(part.id)
     const wireId = isUsable ? part.id : callId
     used.add(wireId)
     const params = isRecord(part.params) ? part.params : { invalid_arguments: part.params }
@@ -257,8 +259,8 @@ const storedParts = (state: SessionState, turn: OpenTurn, response: Response): R
   })
 }
 
-/** Ids that every provider takes (provider contract O8, A11). */
-const legalWireId = /^[A-Za-z0-9_-]{1,40}$/
+/** Ids that every provider takes (provider contract O8, A11), and that do not look like one of ours for another call. */
+const isLegalWireId = (id: string): boolean => /^[A-Za-z0-9_-]{1,40}$/.test(id) && !id.startsWith("cal_")
 
 /** A name that every provider takes in a history (provider contract O7). */
 const legalName = (name: string): string => name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "_"
@@ -271,7 +273,7 @@ const cutOff: ReadonlySet<string> = new Set(["length", "content-filter", "error"
 
 /** Why a call must not run, in words for the model. */
 const refusal = (
-  part: Transcript.ToolCallPart,
+  call: { readonly name: string; readonly params: Json },
   effects: EffectClass | undefined,
   finishReason: string
 ): string | undefined => {
@@ -281,8 +283,8 @@ const refusal = (
       "Send it again with less text in the arguments."
     )
   }
-  if (effects === undefined) return `This call was not executed: there is no tool named "${part.name}".`
-  if ("invalid_arguments" in (part.params as object)) {
+  if (effects === undefined) return `This call was not executed: there is no tool named "${call.name}".`
+  if (!isRecord(call.params)) {
     return "This call was not executed: its arguments are not a JSON object. Send valid JSON that fits the tool's schema."
   }
   return undefined

@@ -1,0 +1,275 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { Json } from "@turnstep/core/Canonical"
+import * as Ids from "@turnstep/core/Ids"
+import * as Ledger from "@turnstep/core/Ledger"
+import type { OpenTurn } from "@turnstep/core/SessionState"
+import * as TurnPlan from "@turnstep/core/TurnPlan"
+import type { Fact, Limits } from "@turnstep/core/TurnEvent"
+import * as Log from "../fixtures/Log.ts"
+
+const limits: Limits = { maxSteps: 2 }
+const usage = { inputTokens: 10, outputTokens: 5 }
+
+const response = (
+  parts: ReadonlyArray<TurnPlan.ResponsePart>,
+  finishReason = parts.some((part) => part.type === "tool-call") ? "tool-calls" : "stop"
+): TurnPlan.Response => ({ parts, finishReason, usage, ms: 1 })
+const text = (text: string): TurnPlan.ResponsePart => ({ type: "text", text })
+const call = (id: string, name = "read", params: Json = {}): TurnPlan.ResponsePart => ({
+  type: "tool-call",
+  id,
+  name,
+  params
+})
+
+const effectsOf: TurnPlan.EffectsOf = (tool) => (tool === "read" ? "pure" : tool === "pay" ? "once" : undefined)
+
+const openTurn = (log: Log.Log): OpenTurn => log.state.turn ?? assert.fail("no Turn is open")
+
+/** A log whose first Turn is open and asks the model. */
+const running = (bounds: Limits = limits): Log.Log => {
+  const log = Log.make()
+  Log.admit(log, "hello")
+  startNext(log, bounds)
+  return log
+}
+
+const startNext = (log: Log.Log, bounds: Limits = limits): void => {
+  const [item] = log.state.pending.values()
+  if (item !== undefined) log.write(TurnPlan.startTurn(log.state, item, { model: "m", limits: bounds }))
+}
+
+const accept = (log: Log.Log, ...parts: ReadonlyArray<TurnPlan.ResponsePart>) => {
+  const accepted = TurnPlan.accept(log.state, openTurn(log), response(parts), effectsOf)
+  log.write(accepted.facts)
+  return accepted
+}
+
+const done = (callId: Ids.CallId, output: Json = "ok"): Fact => ({
+  type: "call.completed",
+  data: { callId, isFailure: false, output, ms: 1 }
+})
+
+const completeAll = (log: Log.Log) =>
+  log.write(Ledger.openCalls(openTurn(log).ledger).map(({ callId }) => done(callId)))
+
+const types = (facts: ReadonlyArray<Fact>) => facts.map(({ type }) => type)
+
+const outputOf = (facts: ReadonlyArray<Fact>, callId: Ids.CallId) => {
+  for (const fact of facts) if (fact.type === "call.completed" && fact.data.callId === callId) return fact.data.output
+  return undefined
+}
+
+describe("TurnPlan", () => {
+  it("opens a Turn with its item, the steers meant for it, and its first request", () => {
+    const log = Log.make()
+    Log.admit(log, "first")
+    Log.admit(log, "steer")
+    Log.admit(log, "later", { delivery: "follow-up" })
+    const [item] = log.state.pending.values()
+    assert.isDefined(item)
+    const facts = TurnPlan.startTurn(log.state, item, { model: "m", limits })
+    assert.deepStrictEqual(types(facts), [
+      "session.status",
+      "turn.started",
+      "inbox.applied",
+      "message.added",
+      "inbox.applied",
+      "message.added",
+      "step.started"
+    ])
+    log.write(facts)
+    assert.deepStrictEqual([...log.state.pending.keys()], ["inb_3"])
+  })
+
+  it("registers every call before any is started, and nothing is runnable before", () => {
+    const log = running()
+    const { facts, runnable } = accept(log, text("I look"), call("a"), call("b", "pay"))
+    assert.deepStrictEqual(types(facts), [
+      "message.added",
+      "call.requested",
+      "call.requested",
+      "call.started",
+      "call.started"
+    ])
+    assert.deepStrictEqual(
+      runnable.map(({ callId, effects, wireId }) => [callId, effects, wireId]),
+      [
+        ["cal_1_1_0", "pure", "a"],
+        ["cal_1_1_1", "once", "b"]
+      ]
+    )
+  })
+
+  it("answers what cannot run in the same write and never starts it", () => {
+    const log = running()
+    const { facts, runnable } = accept(
+      log,
+      call("a", "nope"),
+      call("b", "read", '{"pa'),
+      call("c"),
+      call("d", "read", [1])
+    )
+    assert.deepStrictEqual(
+      runnable.map(({ wireId }) => wireId),
+      ["c"]
+    )
+    assert.match(String(outputOf(facts, Ids.callId(1, 1, 0))), /no tool named "nope"/)
+    assert.match(String(outputOf(facts, Ids.callId(1, 1, 1))), /not a JSON object/)
+    assert.match(String(outputOf(facts, Ids.callId(1, 1, 3))), /not a JSON object/)
+  })
+
+  it("runs no call of a response that was cut off", () => {
+    for (const finishReason of ["length", "content-filter", "error"]) {
+      const log = running()
+      const accepted = TurnPlan.accept(
+        log.state,
+        openTurn(log),
+        response([call("a"), call("b", "pay")], finishReason),
+        effectsOf
+      )
+      assert.isEmpty(accepted.runnable)
+      log.write(accepted.facts)
+      assert.isTrue(Ledger.isSettled(openTurn(log).ledger))
+      assert.isUndefined(Log.judge(log.state.window))
+    }
+  })
+
+  it("runs a call whose tool has a parameter of any name", () => {
+    const log = running()
+    const { runnable } = accept(log, call("a", "read", { invalid_arguments: "mine" }))
+    assert.lengthOf(runnable, 1)
+  })
+
+  it("does not run another tool than the model named", () => {
+    const log = running()
+    const { facts, runnable } = TurnPlan.accept(log.state, openTurn(log), response([call("a", "re ad")]), (tool) =>
+      tool === "re_ad" ? "once" : undefined
+    )
+    assert.isEmpty(runnable)
+    assert.match(String(outputOf(facts, Ids.callId(1, 1, 0))), /no tool named "re ad"/)
+  })
+
+  it("gives every call a wire id of its own, whatever the provider sent", () => {
+    const sent = ["x", "x", "", "x".repeat(41), "a b", "cal_1_1_6", "ä", "cal_1_1_9", "ok", "."]
+    const log = running()
+    const { facts } = accept(log, ...sent.map((id) => call(id)))
+    const wireIds = facts.flatMap((fact) => (fact.type === "call.requested" ? [fact.data.wireId] : []))
+    assert.strictEqual(new Set(wireIds).size, sent.length)
+    for (const id of wireIds) assert.match(id, /^[A-Za-z0-9_-]{1,40}$/)
+    assert.deepStrictEqual([wireIds[0], wireIds[8]], ["x", "ok"])
+    completeAll(log)
+    assert.isUndefined(Log.judge(log.state.window))
+  })
+
+  it("never uses a wire id again, not in a later Turn either", () => {
+    const log = running()
+    accept(log, call("x"))
+    completeAll(log)
+    log.write(TurnPlan.endTurn(log.state, openTurn(log), { type: "cancelled", by: "user", reason: undefined }))
+    Log.admit(log, "again")
+    startNext(log)
+    const { runnable } = accept(log, call("x"))
+    assert.strictEqual(runnable[0]?.wireId, "cal_2_1_0")
+  })
+
+  it("applies steers after the results of the batch and before the next request, in their order", () => {
+    const log = running()
+    accept(log, call("a"))
+    Log.admit(log, "one")
+    Log.admit(log, "later", { delivery: "follow-up" })
+    Log.admit(log, "two")
+    completeAll(log)
+    const facts = TurnPlan.nextStep(log.state, openTurn(log), 0)
+    assert.deepStrictEqual(types(facts), [
+      "step.completed",
+      "inbox.applied",
+      "message.added",
+      "inbox.applied",
+      "message.added",
+      "step.started"
+    ])
+    log.write(facts)
+    assert.deepStrictEqual(
+      log.state.window.map(({ role }) => role),
+      ["user", "assistant", "tool", "user", "user"]
+    )
+    assert.deepStrictEqual([...log.state.pending.keys()], ["inb_3"])
+  })
+
+  it("asks for the hand-back when a limit is spent", () => {
+    const log = running({ maxSteps: 1 })
+    accept(log, call("a"))
+    completeAll(log)
+    log.write(TurnPlan.nextStep(log.state, openTurn(log), 0))
+    assert.deepStrictEqual([openTurn(log).step?.step, openTurn(log).step?.kind], [2, "hand-back"])
+    assert.strictEqual(TurnPlan.spentLimit(openTurn(log), 0), "steps")
+  })
+
+  it("keeps only the words of a hand-back that calls tools all the same", () => {
+    const log = running({ maxSteps: 0 })
+    log.write(TurnPlan.acceptFinal(log.state, openTurn(log), response([text("done: nothing"), call("a")])))
+    assert.isUndefined(Log.judge(log.state.window))
+    assert.notInclude(JSON.stringify(log.state.window), "tool-call")
+  })
+
+  it("puts words in place of an answer without any", () => {
+    for (const parts of [[], [text("")], [text(" \n")], [{ type: "reasoning", text: "hm" } as const]]) {
+      const log = running()
+      log.write(TurnPlan.acceptFinal(log.state, openTurn(log), response(parts)))
+      assert.include(JSON.stringify(log.state.window.at(-1)), TurnPlan.emptyAnswer)
+      assert.isUndefined(Log.judge(log.state.window))
+    }
+  })
+
+  it("ends a Turn with a receipt for every open call, then settled, then its terminal fact", () => {
+    const log = running()
+    accept(log, call("a"), call("b", "pay"), call("c"))
+    log.write([done(Ids.callId(1, 1, 0))])
+    const facts = TurnPlan.endTurn(log.state, openTurn(log), { type: "cancelled", by: "user", reason: "no" })
+    assert.deepStrictEqual(types(facts), [
+      "call.receipt",
+      "call.receipt",
+      "turn.settled",
+      "turn.cancelled",
+      "session.status"
+    ])
+    const settled = facts.find((fact) => fact.type === "turn.settled")
+    assert.deepStrictEqual(settled?.data.receipts, [
+      { callId: Ids.callId(1, 1, 1), outcome: "outcome-unknown" },
+      { callId: Ids.callId(1, 1, 2), outcome: "cancelled" }
+    ])
+    log.write(facts)
+    assert.isUndefined(Log.judge(log.state.window))
+  })
+
+  it("says the session is idle only when nothing waits", () => {
+    const log = running()
+    Log.admit(log, "next", { delivery: "follow-up" })
+    const ending = { type: "cancelled", by: "user", reason: undefined } as const
+    assert.notInclude(types(TurnPlan.endTurn(log.state, openTurn(log), ending)), "session.status")
+    const other = running()
+    Log.admit(other, "for you alone", { delivery: "steer", ifNotApplied: "return" })
+    assert.include(types(TurnPlan.endTurn(other.state, openTurn(other), ending)), "session.status")
+    const third = running()
+    Log.admit(third, "keep", { delivery: "steer" })
+    assert.notInclude(types(TurnPlan.endTurn(third.state, openTurn(third), ending)), "session.status")
+  })
+
+  it("counts the cost of the final answer in the Turn's usage", () => {
+    const log = running()
+    accept(log, call("a"))
+    completeAll(log)
+    log.write(TurnPlan.nextStep(log.state, openTurn(log), 0))
+    const facts = TurnPlan.endTurn(
+      log.state,
+      openTurn(log),
+      { type: "completed" },
+      TurnPlan.acceptFinal(log.state, openTurn(log), response([text("done")]))
+    )
+    const end = facts.find((fact) => fact.type === "turn.completed")
+    assert.deepStrictEqual(end?.data.usage, { inputTokens: 20, outputTokens: 10 })
+    assert.strictEqual(end?.data.steps, 2)
+    assert.strictEqual(end?.data.messageId, "msg_1_2")
+  })
+})
