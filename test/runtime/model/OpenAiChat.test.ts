@@ -6,6 +6,7 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { answered, callsOf, declared, finishOf, partsAndError, parts, textOf } from "../../fixtures/modelCalls.ts"
@@ -59,14 +60,14 @@ describe("OpenAiChat", () => {
   it.live("declares tools and maps every tool choice", () =>
     Effect.gen(function* () {
       const provider = yield* echo()
-      const ask = (choice?: LanguageModel.ToolChoice<"read" | "add">) =>
-        Effect.provide(parts("x", choice), provider.layer)
-      yield* ask()
-      yield* ask("none")
-      yield* ask("required")
-      yield* ask({ tool: "add" })
-      yield* ask({ oneOf: ["add"] })
-      yield* ask({ mode: "required", oneOf: ["add"] })
+      yield* Effect.gen(function* () {
+        yield* parts("x")
+        yield* parts("x", "none")
+        yield* parts("x", "required")
+        yield* parts("x", { tool: "add" })
+        yield* parts("x", { oneOf: ["add"] })
+        yield* parts("x", { mode: "required", oneOf: ["add"] })
+      }).pipe(Effect.provide(provider.layer))
       assert.deepStrictEqual(
         provider.requests.map((request) => request.body["tool_choice"]),
         [undefined, "none", "required", { type: "function", function: { name: "add" } }, undefined, "required"]
@@ -195,7 +196,8 @@ describe("OpenAiChat", () => {
       const provider = yield* StrictProvider.make({
         respond: () => StrictProvider.text(["one", Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)])
       })
-      const fiber = yield* Effect.forkChild(Effect.provide(parts("x"), provider.layer))
+      const model = yield* Layer.build(provider.layer) // outlives the fiber: closing it would close the socket too
+      const fiber = yield* Effect.forkChild(Effect.provide(parts("x"), model))
       yield* Deferred.await(reached)
       yield* Fiber.interrupt(fiber)
       yield* provider.requests[0]?.aborted ?? Effect.die("no request")

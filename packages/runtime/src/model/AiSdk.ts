@@ -72,9 +72,8 @@ export const make = Effect.fn("AiSdk.make")(function* (
     request: LanguageModel.ProviderOptions,
     queue: Queue.Queue<Response.StreamPartEncoded, AiError.AiError | Cause.Done>
   ) {
-    const controller = new AbortController()
-    yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort())) // A2
-    const call = yield* Effect.try({ try: () => convert(request, controller.signal), catch: encodeError }).pipe(
+    const signal = yield* Effect.abortSignal // A2
+    const call = yield* Effect.try({ try: () => convert(request, signal), catch: encodeError }).pipe(
       Effect.mapError(fail)
     )
     const attempt = <A>(promise: () => PromiseLike<A>): Effect.Effect<A, AiError.AiError> =>
