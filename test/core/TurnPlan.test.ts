@@ -256,6 +256,17 @@ describe("TurnPlan", () => {
     assert.notInclude(types(TurnPlan.endTurn(third.state, openTurn(third), ending)), "session.status")
   })
 
+  it("makes the steers it leaves behind follow-ups, or returns them when asked so", () => {
+    const log = running()
+    Log.admit(log, "keep", { delivery: "steer" })
+    Log.admit(log, "only now", { delivery: "steer", ifNotApplied: "return" })
+    log.write(TurnPlan.endTurn(log.state, openTurn(log), { type: "cancelled", by: "user", reason: undefined }))
+    assert.deepStrictEqual(
+      [...log.state.pending.values()].map(({ delivery, id, turnId }) => [id, delivery, turnId]),
+      [["inb_2", "follow-up", undefined]]
+    )
+  })
+
   it("counts the cost of the final answer in the Turn's usage", () => {
     const log = running()
     accept(log, call("a"))

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Admission from "@turnstep/core/Admission"
 import type { Json } from "@turnstep/core/Canonical"
+import * as Ids from "@turnstep/core/Ids"
 import * as Inbox from "@turnstep/core/Inbox"
 import * as Ledger from "@turnstep/core/Ledger"
 import * as SessionState from "@turnstep/core/SessionState"
@@ -116,7 +117,11 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
   while (at < tape.length) {
     if (draw(4) === 0) arrive()
     else proceed()
-    const { turn, window } = log.state
+    const { pending, turn, turns, window } = log.state
+    for (const item of pending.values()) {
+      // No steer is left to a Turn that is over.
+      if (item.turnId !== undefined) assert.strictEqual(item.turnId, turn?.id ?? Ids.turnId(turns + 1))
+    }
     if (turn === undefined || Ledger.isSettled(turn.ledger)) assert.isUndefined(Log.judge(window))
   }
   const { turn } = log.state
