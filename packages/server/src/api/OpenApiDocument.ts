@@ -32,11 +32,13 @@ export const annotations = Context.merge(
   Context.make(HttpApi.AdditionalSchemas, [StreamEvent.annotate({ identifier: "StreamEvent" })])
 )
 
-type Paths = Readonly<Record<string, Readonly<Record<string, { readonly security?: unknown }>>>>
+type Paths = Readonly<Record<string, Readonly<Record<string, object>>>>
 
 /** Without a word of its own, an operation needs what the document says at its top: the token. */
-const secured = ({ security: _, ...operation }: { readonly security?: unknown }, path: string): object =>
-  open.has(path) ? { ...operation, security: [] } : operation
+const secured = (operation: object, path: string): object => {
+  const entries = Object.entries(operation).filter(([key]) => key !== "security")
+  return Object.fromEntries(open.has(path) ? [...entries, ["security", []]] : entries)
+}
 
 const mapValues = <A, B>(record: Readonly<Record<string, A>>, f: (value: A, key: string) => B): Record<string, B> =>
   Object.fromEntries(Object.entries(record).map(([key, value]) => [key, f(value, key)]))

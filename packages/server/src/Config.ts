@@ -1,0 +1,210 @@
+/**
+ * The settings of the server: flags, then environment, then defaults.
+ *
+ * Owns: the names, defaults and sources of all settings, and which combinations are refused. Does not own: what is done
+ * with them (`Launch`), or the variables of model providers (`runtime/model/Models`).
+ *
+ * - C1. A flag wins over a variable, a variable over a default; every setting knows where it came from.
+ * - C2. Secrets are `Redacted` from the moment they are read.
+ */
+import * as EffectConfig from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import * as RedactedValue from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { isLoopback } from "./http/Access.ts"
+
+/** A setting cannot be used as it is. `advice` says what to do. */
+export class SettingInvalid extends Schema.TaggedError<SettingInvalid>()("SettingInvalid", {
+  setting: Schema.String,
+  problem: Schema.String,
+  advice: Schema.String
+}) {
+  override get message() {
+    return `${this.setting}: ${this.problem} ${this.advice}`
+  }
+}
+
+/** A value, and where it came from (C1). `name` is the flag or variable. */
+export interface Setting<A> {
+  readonly value: A
+  readonly source: "flag" | "environment" | "default"
+  readonly name: string
+}
+
+export interface Config {
+  readonly host: Setting<string>
+  /** 0 takes any free port. */
+  readonly port: Setting<number>
+  /** Folder for everything the server writes: token, embedded database. */
+  readonly data: Setting<string>
+  /** Folder the tools may look at. */
+  readonly workspace: Setting<string>
+  /** `demo`, or `provider/model`. */
+  readonly model: Setting<string>
+  /** Without one the database is embedded. */
+  readonly databaseUrl: Setting<Redacted.Redacted | undefined>
+  readonly token: Setting<Redacted.Redacted | undefined>
+  readonly allowHosts: Setting<ReadonlyArray<string>>
+  readonly allowOrigins: Setting<ReadonlyArray<string>>
+  readonly allowRemote: Setting<boolean>
+}
+
+/** The flags as they were parsed. */
+export interface Flags {
+  readonly host: Option.Option<string>
+  readonly port: Option.Option<number>
+  readonly data: Option.Option<string>
+  readonly workspace: Option.Option<string>
+  readonly model: Option.Option<string>
+  readonly databaseUrl: Option.Option<Redacted.Redacted>
+  readonly allowHost: ReadonlyArray<string>
+  readonly allowOrigin: ReadonlyArray<string>
+  readonly allowRemote: boolean
+}
+
+/** What holds when nothing is said. */
+export const defaults = { host: "127.0.0.1", port: 4199, data: ".turnstep", workspace: ".", model: "demo" } as const
+
+/** No flags. */
+export const noFlags: Flags = {
+  host: Option.none(),
+  port: Option.none(),
+  data: Option.none(),
+  workspace: Option.none(),
+  model: Option.none(),
+  databaseUrl: Option.none(),
+  allowHost: [],
+  allowOrigin: [],
+  allowRemote: false
+}
+
+/** Resolves the settings (C1). */
+export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
+  const listFlag = (list: ReadonlyArray<string>) => (list.length === 0 ? Option.none() : Option.some(list))
+  const config: Config = {
+    host: yield* setting("host", flags.host, text("TURNSTEP_HOST"), defaults.host),
+    port: yield* setting("port", flags.port, port("TURNSTEP_PORT"), defaults.port),
+    data: yield* setting("data", flags.data, text("TURNSTEP_DATA"), defaults.data),
+    workspace: yield* setting("workspace", flags.workspace, text("TURNSTEP_WORKSPACE"), defaults.workspace),
+    model: yield* setting("model", flags.model, text("TURNSTEP_MODEL"), defaults.model),
+    databaseUrl: yield* setting("database-url", flags.databaseUrl, secret("DATABASE_URL"), undefined),
+    token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
+    allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),
+    allowOrigins: yield* setting("allow-origin", listFlag(flags.allowOrigin), list("TURNSTEP_ALLOW_ORIGIN"), []),
+    allowRemote: yield* setting(
+      "allow-remote",
+      flags.allowRemote ? Option.some(true) : Option.none(),
+      yes("TURNSTEP_ALLOW_REMOTE"),
+      false
+    )
+  }
+  return yield* check(config)
+})
+
+/** Refuses what would start, and should not. */
+const check = Effect.fnUntraced(function* (config: Config) {
+  const refuse = (setting: Setting<unknown>, problem: string, advice: string) =>
+    new SettingInvalid({ setting: setting.name, problem, advice })
+  const { host, port, token } = config
+  if (!Number.isInteger(port.value) || port.value < 0 || port.value > 65_535) {
+    return yield* refuse(port, `${port.value} is not a port.`, "Choose one from 1 to 65535, or 0 for any free port.")
+  }
+  if (!isLoopback(host.value) && !config.allowRemote.value) {
+    return yield* refuse(
+      host,
+      `${host.value} can be reached from other machines, and the server speaks plain HTTP.`,
+      "Bind to 127.0.0.1, or put a TLS proxy in front and start with --allow-remote and --allow-host <name:port>."
+    )
+  }
+  if (token.value !== undefined && !/^[\x21-\x7e]{32,}$/.test(RedactedValue.value(token.value))) {
+    return yield* refuse(
+      token,
+      "The token is too short or has characters a header cannot hold.",
+      "Use at least 32 random characters, such as the output of `openssl rand -base64 32`, or unset it: one is made."
+    )
+  }
+  for (const origin of config.allowOrigins.value) {
+    if (URL.parse(origin)?.origin === origin) continue
+    return yield* refuse(config.allowOrigins, `"${origin}" is not an origin.`, "Write it as https://example.com:8443.")
+  }
+  return config
+})
+
+/** Refuses to serve from where nobody said to serve from. */
+export const checkStorageChosen = (config: Config): Effect.Effect<Config, SettingInvalid> =>
+  config.databaseUrl.value === undefined && config.data.source === "default"
+    ? Effect.fail(
+        new SettingInvalid({
+          setting: "storage",
+          problem: "`turnstep serve` does not choose where sessions are kept.",
+          advice:
+            "Set DATABASE_URL to a PostgreSQL database, or give a folder with --data; `turnstep dev` uses .turnstep."
+        })
+      )
+    : Effect.succeed(config)
+
+const setting = Effect.fnUntraced(function* <A>(
+  name: string,
+  flag: Option.Option<A>,
+  variable: { readonly name: string; readonly read: Effect.Effect<A | undefined, SettingInvalid> },
+  otherwise: A
+) {
+  if (Option.isSome(flag)) return { value: flag.value, source: "flag", name: `--${name}` } satisfies Setting<A>
+  const value = yield* variable.read
+  return (
+    value === undefined
+      ? { value: otherwise, source: "default", name: `--${name}` }
+      : { value, source: "environment", name: variable.name }
+  ) satisfies Setting<A>
+})
+
+/** A variable that is empty is not set. */
+const text = (name: string) => ({
+  name,
+  read: Effect.map(Effect.orDie(EffectConfig.option(EffectConfig.String(name))), (found) => {
+    const value = Option.getOrElse(found, () => "").trim()
+    return value === "" ? undefined : value
+  })
+})
+
+const secret = (name: string) => ({
+  name,
+  read: Effect.map(text(name).read, (value): Redacted.Redacted | undefined =>
+    value === undefined ? undefined : RedactedValue.make(value)
+  )
+})
+
+const list = (name: string) => ({
+  name,
+  read: Effect.map(text(name).read, (value) =>
+    value?.split(",").flatMap((entry) => (entry.trim() === "" ? [] : [entry.trim()]))
+  )
+})
+
+const port = (name: string) => ({
+  name,
+  read: Effect.flatMap(text(name).read, (value) =>
+    value === undefined || /^\d+$/.test(value)
+      ? Effect.succeed(value === undefined ? undefined : Number(value))
+      : Effect.fail(
+          new SettingInvalid({ setting: name, problem: `"${value}" is not a port.`, advice: "Use a number." })
+        )
+  )
+})
+
+const yes = (name: string) => ({
+  name,
+  read: Effect.flatMap(text(name).read, (value) =>
+    value === undefined || /^(1|0|true|false)$/.test(value)
+      ? Effect.succeed(value === undefined ? undefined : value === "1" || value === "true")
+      : Effect.fail(
+          new SettingInvalid({
+            setting: name,
+            problem: `"${value}" is neither true nor false.`,
+            advice: "Use true or false."
+          })
+        )
+  )
+})

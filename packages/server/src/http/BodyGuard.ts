@@ -1,0 +1,96 @@
+/**
+ * What is checked of a body before its schema sees it, and what a request that does not decode is told.
+ *
+ * Owns: the media type, the size, the nesting and that it is JSON at all. Does not own: what it means (`api/Body`).
+ *
+ * - B1. A body is JSON, declared as JSON, not compressed, at most 1 MiB, at most 64 levels deep.
+ * - B2. Depth is counted on the text, before anything is built from it.
+ */
+import * as ByteSize from "effect/ByteSize"
+import * as Effect from "effect/Effect"
+import * as HttpApiError from "effect/http-api/HttpApiError"
+import { MaxBodySize } from "effect/http/HttpIncomingMessage"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as Layer from "effect/Layer"
+import * as ApiError from "../api/ApiError.ts"
+import { Guard } from "../api/Guard.ts"
+import * as Problem from "./Problem.ts"
+
+/** Bytes a body may have (B1). */
+export const maxBytes = 1024 * 1024
+
+/** Levels of arrays and objects a body may have (B1). */
+export const maxDepth = 64
+
+/** Around every endpoint of the API. */
+export const layer = Layer.succeed(
+  Guard,
+  Guard.of((handler, { endpoint }) =>
+    Effect.flatMap(HttpServerRequest, (request) => {
+      const instance = Problem.instanceOf(request)
+      const guarded = endpoint.payload.size === 0 ? handler : Effect.andThen(check(request, instance), handler)
+      return guarded.pipe(
+        Effect.provideService(MaxBodySize, ByteSize.bytes(maxBytes)),
+        Effect.catchIf(isUndecoded, (error) => Effect.fail(Problem.fromSchemaError(error, instance)))
+      )
+    })
+  )
+)
+
+const isUndecoded = <E>(error: E): error is E & HttpApiError.HttpApiSchemaError =>
+  HttpApiError.HttpApiSchemaError.is(error) && Problem.isOfRequest(error)
+
+/** Refuses a body that is not to be decoded (B1). */
+const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance: string) {
+  const { headers } = request
+  const length = Number(headers["content-length"] ?? 0)
+  if (length === 0 && headers["transfer-encoding"] === undefined) return
+  const refuse = (code: ApiError.Code, detail: string) => Effect.fail(ApiError.make(code, instance, detail))
+  const type = headers["content-type"] ?? ""
+  if (!/^application\/json\s*(;|$)/i.test(type)) {
+    return yield* refuse(
+      "unsupported-media-type",
+      `The content type is ${type === "" ? "missing" : "not application/json"}.`
+    )
+  }
+  if ((headers["content-encoding"] ?? "identity") !== "identity") {
+    return yield* refuse("unsupported-media-type", "The body is compressed; send it as it is.")
+  }
+  if (length > maxBytes) return yield* refuse("too-large", `The body has ${length} bytes, more than 1 MiB.`)
+  const text = yield* Effect.orDie(request.text)
+  if (text === "") return
+  const depth = depthOf(text)
+  if (depth > maxDepth) return yield* refuse("json-too-deep", `The body is nested more than ${maxDepth} levels deep.`)
+  const fault = jsonFault(text)
+  if (fault !== undefined) return yield* refuse("invalid-json", fault)
+})
+
+/** The levels of brackets outside strings (B2); counting stops beyond the limit. */
+export const depthOf = (text: string): number => {
+  let depth = 0
+  let deepest = 0
+  let isString = false
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index)
+    if (isString) {
+      if (unit === 0x5c) index++
+      else if (unit === 0x22) isString = false
+    } else if (unit === 0x22) isString = true
+    else if (unit === 0x5b || unit === 0x7b) {
+      if (++depth > deepest) deepest = depth
+      if (deepest > maxDepth) return deepest
+    } else if (unit === 0x5d || unit === 0x7d) depth--
+  }
+  return deepest
+}
+
+/** Why a text is not JSON, if it is not. */
+const jsonFault = (text: string): string | undefined => {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    const place = /position (\d+)/.exec(error instanceof Error ? error.message : "")?.[1]
+    return place === undefined ? "The body is not JSON." : `The body is not JSON: see character ${place}.`
+  }
+}

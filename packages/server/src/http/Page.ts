@@ -1,0 +1,25 @@
+/**
+ * Cutting lists into pages, and what a reader accepts.
+ */
+import * as Effect from "effect/Effect"
+import { pageLimit } from "../api/Body.ts"
+import * as Problem from "./Problem.ts"
+
+/** Whether a reader asked for a stream of server-sent events. */
+export const wantsStream = (accept: string | undefined): boolean =>
+  accept !== undefined && accept.toLowerCase().includes("text/event-stream")
+
+/** The entries after the one with the id `after`. */
+export const of = Effect.fnUntraced(function* <Entry extends { readonly id: string }>(
+  entries: ReadonlyArray<Entry>,
+  query: { readonly limit?: number | undefined; readonly after?: string | undefined }
+) {
+  const limit = query.limit ?? pageLimit.usual
+  const start = query.after === undefined ? 0 : entries.findIndex((entry) => entry.id === query.after) + 1
+  if (query.after !== undefined && start === 0) {
+    const detail = `The list has no entry ${query.after}.`
+    return yield* Problem.refuse("invalid-request", detail, [{ pointer: "/query/after", detail }])
+  }
+  const data = entries.slice(start, start + limit)
+  return { data, next: start + limit < entries.length ? (data.at(-1)?.id ?? null) : null }
+})

@@ -1,0 +1,133 @@
+/**
+ * Creating, listing and reading sessions.
+ *
+ * - S1. A session created under an idempotency key has an id that follows from the key, unless it was given one: the same
+ *   request again finds the session it made, another request under the key finds a session that is not its own.
+ */
+import * as Canonical from "@turnstep/core/Canonical"
+import type * as Inbox from "@turnstep/core/Inbox"
+import type * as Journal from "@turnstep/core/Journal"
+import { ClientKeyReused } from "@turnstep/core/TurnError"
+import { type Session, Sessions } from "@turnstep/runtime/Session"
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Schema from "effect/Schema"
+import { Api } from "../api/Api.ts"
+import * as Body from "../api/Body.ts"
+import * as Page from "./Page.ts"
+import * as Problem from "./Problem.ts"
+import { Streams } from "./Streams.ts"
+
+type CreateSession = typeof Body.CreateSession.Type
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "sessions",
+  Effect.fnUntraced(function* (handlers) {
+    const sessions = yield* Sessions
+    const streams = yield* Streams
+    return handlers.handleAll({
+      create: Effect.fn("SessionHandlers.create")(function* ({ headers, payload }) {
+        const key = headers["idempotency-key"]
+        const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key))
+        const summary = yield* Problem.refusing(session.summary)
+        if (payload.input === undefined) return yield* created(yield* sessionBody(session, summary), isReplayed)
+        const admission = yield* Problem.refusing(
+          session.send(payload.input, { delivery: "start", ...(key === undefined ? {} : { clientKey: key }) })
+        )
+        if (Page.wantsStream(headers.accept)) {
+          const until = { seq: Number.POSITIVE_INFINITY }
+          return yield* streams.open({ session, after: 0, types: undefined, until, status: 201 })
+        }
+        const admitted = admittedBody(admission, isReplayed ? 0 : summary.seq)
+        return yield* created(
+          { ...(yield* sessionBody(session, yield* Problem.refusing(session.summary))), admitted },
+          isReplayed
+        )
+      }),
+      list: Effect.fn("SessionHandlers.list")(function* ({ query }) {
+        const limit = query.limit ?? Body.pageLimit.usual
+        const found = yield* sessions.list({ before: query.after, limit: limit + 1 })
+        const data = found.slice(0, limit).map(summaryBody)
+        return { data, next: found.length > limit ? (data.at(-1)?.id ?? null) : null }
+      }),
+      get: Effect.fn("SessionHandlers.get")(function* ({ params }) {
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        return yield* sessionBody(session, yield* Problem.refusing(session.summary))
+      })
+    })
+  })
+)
+
+/** Opens the session asked for, or finds the one the same request opened before (S1). */
+const open = Effect.fnUntraced(function* (sessions: Sessions["Service"], body: CreateSession, key: string | undefined) {
+  const { agent, metadata, title } = body
+  const id = body.id ?? (key === undefined ? undefined : `ses_${Canonical.digestText(key).slice(0, 40)}`)
+  return yield* Effect.map(
+    sessions.open({ agent, id, title, ...(metadata === undefined ? {} : { metadata }) }),
+    (session) => ({ session, isReplayed: false })
+  ).pipe(
+    Effect.catchTag("SessionExists", (exists) =>
+      Effect.gen(function* () {
+        const session = yield* Effect.orDie(sessions.get(exists.sessionId))
+        if (key === undefined) return yield* exists
+        const [first] = yield* session.events({ after: 0, limit: 1, types: ["inbox.admitted"] })
+        const firstKey = first?.type === "inbox.admitted" ? first.data.clientKey : undefined
+        if (body.id !== undefined && firstKey !== key) return yield* exists
+        const made = yield* createdData(session)
+        const isSame =
+          Canonical.digest({ agent: made.agent, title, metadata, ...(body.agent === undefined ? {} : { agent }) }) ===
+          Canonical.digest(made)
+        const isWhole = body.input !== undefined || firstKey !== key
+        if (!isSame || !isWhole) return yield* new ClientKeyReused({ sessionId: session.id, clientKey: key })
+        return { session, isReplayed: true }
+      })
+    )
+  )
+})
+
+const createdData = Effect.fnUntraced(function* (session: Session) {
+  const [first] = yield* session.events({ after: 0, limit: 1 })
+  return first?.type === "session.created"
+    ? first.data
+    : yield* Effect.die(new Error("a session begins with its creation"))
+})
+
+/** A session at a glance, as its body. */
+const summaryBody = (summary: Journal.Summary): Body.SessionSummary => ({
+  id: summary.sessionId,
+  agent: summary.agent,
+  ...(summary.title === undefined ? {} : { title: summary.title }),
+  status: summary.status,
+  headSeq: summary.seq,
+  turns: summary.turns,
+  ...(summary.activeTurn === undefined ? {} : { activeTurn: summary.activeTurn }),
+  createdAt: summary.createdAt,
+  updatedAt: summary.updatedAt
+})
+
+const sessionBody = (session: Session, summary: Journal.Summary) =>
+  Effect.map(createdData(session), ({ metadata }) => ({
+    ...summaryBody(summary),
+    ...(metadata === undefined ? {} : { metadata })
+  }))
+
+/** What the sender of a message is told. */
+export const admittedBody = (admission: Inbox.Admission, after: number): typeof Body.Admitted.Type => ({
+  item: { id: admission.itemId, delivery: admission.delivery },
+  effect: admission.effect,
+  ...(admission.turnId === undefined ? {} : { turnId: admission.turnId }),
+  after
+})
+
+const encodeCreated = Schema.encodeEffect(Body.CreatedSession)
+
+const created = (body: typeof Body.CreatedSession.Type, isReplayed: boolean) =>
+  Effect.map(Effect.orDie(encodeCreated(body)), (json) =>
+    HttpServerResponse.text(JSON.stringify(json), {
+      status: 201,
+      contentType: "application/json",
+      headers: { location: `/api/sessions/${body.id}`, ...(isReplayed ? { "idempotent-replayed": "true" } : {}) }
+    })
+  )

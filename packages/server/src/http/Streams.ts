@@ -1,0 +1,156 @@
+/**
+ * Streams of server-sent events: one per connected reader.
+ *
+ * Owns: how many there may be, their heartbeat, why and how each ends. Does not own: the text of an event (`EventWriter`),
+ * or the events (`Session.watch`).
+ *
+ * - R1. A stream ends with `stream.closed` and its reason; only a lost connection ends without.
+ * - R2. A batch of the watch is one piece of bytes, and one write.
+ * - R3. A reader who is too slow holds a bounded number of batches here and of events in the hub, which then drops it.
+ * - R4. When the server stops, streams end first: nothing else can wait for connections that never end by themselves.
+ */
+import type { Session } from "@turnstep/runtime/Session"
+import type { Seen } from "@turnstep/runtime/Session"
+import { isTerminal, type Type } from "@turnstep/core/TurnEvent"
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as Pull from "effect/Pull"
+import * as Queue from "effect/Queue"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ApiError } from "../api/ApiError.ts"
+import type { EphemeralEvent } from "../api/EventEnvelope.ts"
+import * as EventWriter from "./EventWriter.ts"
+import * as Problem from "./Problem.ts"
+
+/** What a reader asked for. */
+export interface Reading {
+  readonly session: Session
+  /** The events after this `seq`. */
+  readonly after: number
+  /** Only these, besides what the stream says of itself. */
+  readonly types: ReadonlySet<Type | EphemeralEvent["type"]> | undefined
+  /** Where the stream ends by itself: after the next end of a Turn, or at the latest at this `seq`. */
+  readonly until: { readonly seq: number } | undefined
+  readonly status: number
+}
+
+export class Streams extends Context.Service<
+  Streams,
+  {
+    /** A response that streams until the reader leaves, the reading is over or the server stops. */
+    readonly open: (
+      reading: Reading
+    ) => Effect.Effect<HttpServerResponse.HttpServerResponse, ApiError, HttpServerRequest | Scope.Scope>
+    /** Ends every stream and lets no new one begin (R4). */
+    readonly close: Effect.Effect<void>
+    readonly isClosing: () => boolean
+  }
+>()("server/Streams") {}
+
+/** Streams a process serves at once. */
+export const maxStreams = 256
+
+/** How long a stream may be silent. */
+const heartbeat = Duration.seconds(15)
+
+/** Batches that wait for a reader's connection (R3). */
+const backlog = 2
+
+export const layer: Layer.Layer<Streams> = Layer.effect(
+  Streams,
+  Effect.sync(() => {
+    const closing = Latch.makeUnsafe(false)
+    let open = 0
+    return Streams.of({
+      close: Effect.asVoid(closing.open),
+      isClosing: () => closing.isOpen(),
+      open: Effect.fnUntraced(function* (reading) {
+        if (open >= maxStreams) {
+          return yield* Problem.refuse("too-many-streams", `${maxStreams} event streams are open already.`)
+        }
+        open++
+        yield* Effect.addFinalizer(() => Effect.sync(() => open--))
+        return HttpServerResponse.stream(bytes(reading, closing), {
+          status: reading.status,
+          contentType: mediaType,
+          headers
+        })
+      })
+    })
+  })
+)
+
+const mediaType = "text/event-stream"
+const headers = { "cache-control": "no-store", "x-accel-buffering": "no" }
+
+type Reason = Parameters<typeof EventWriter.closingFrame>[1]
+
+const bytes = (reading: Reading, closing: Latch.Latch): Stream.Stream<Uint8Array> =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const { after, session } = reading
+      const out = yield* Queue.make<Uint8Array, Cause.Done>({ capacity: backlog })
+      const write = (text: string) => Queue.offer(out, Buffer.from(text, "utf8"))
+      const ended = Effect.raceFirst(pump(reading, write), Effect.as(closing.await, "shutdown" as const))
+      yield* write(EventWriter.openingFrame(session.id, after))
+      yield* Effect.flatMap(ended, (reason) =>
+        write(EventWriter.closingFrame(session.id, closedBy(reason, closing)))
+      ).pipe(Effect.andThen(Queue.end(out)), Effect.forkScoped)
+      yield* Effect.sleep(heartbeat).pipe(
+        Effect.andThen(write(EventWriter.keepAlive)),
+        Effect.forever,
+        Effect.forkScoped
+      )
+      return Stream.fromQueue(out)
+    })
+  )
+
+/** A watch that ends while the server stops was ended by that. */
+const closedBy = (reason: Reason, closing: Latch.Latch): Reason =>
+  reason === "lagged" && closing.isOpen() ? "shutdown" : reason
+
+/** Writes what is seen, batch by batch (R2), until the reading is over or the watch ends (R3). */
+const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>): Effect.Effect<Reason> =>
+  Effect.gen(function* () {
+    const { after, session, until } = reading
+    if (until !== undefined && after >= until.seq) return "turn-end" as const
+    const pull = yield* Stream.toPull(session.watch(after))
+    for (;;) {
+      const batch = textOf(reading, yield* pull)
+      if (batch.text !== "") yield* write(batch.text)
+      if (batch.isLast) return "turn-end" as const
+    }
+  }).pipe(
+    Effect.scoped,
+    Pull.catchDone(() => Effect.succeed("lagged" as const)),
+    Effect.catchDefect((defect) => Effect.as(Effect.logError("an event stream failed", defect), "lagged" as const))
+  )
+
+const textOf = (reading: Reading, seen: ReadonlyArray<Seen>): { readonly text: string; readonly isLast: boolean } => {
+  const { session, types, until } = reading
+  let text = ""
+  for (const each of seen) {
+    switch (each._tag) {
+      case "Event":
+        if (types === undefined || types.has(each.event.type)) text += EventWriter.frame(session.id, each.event)
+        if (until !== undefined && (isTerminal(each.event) || each.event.seq >= until.seq))
+          return { text, isLast: true }
+        break
+      case "Ephemeral":
+        if (types === undefined || types.has(each.ephemeral.type)) {
+          text += EventWriter.ephemeralFrame(session.id, each.ephemeral)
+        }
+        break
+      case "Snapshot":
+        text += EventWriter.snapshotFrame(session.id, each.snapshot)
+    }
+  }
+  return { text, isLast: false }
+}

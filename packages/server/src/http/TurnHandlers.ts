@@ -1,0 +1,38 @@
+/**
+ * Turns: reading them, and telling one to stop.
+ */
+import * as SessionView from "@turnstep/core/SessionView"
+import { TurnNotFound } from "@turnstep/core/TurnError"
+import { type Session, Sessions } from "@turnstep/runtime/Session"
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import { Api } from "../api/Api.ts"
+import * as Page from "./Page.ts"
+import * as Problem from "./Problem.ts"
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "turns",
+  Effect.fnUntraced(function* (handlers) {
+    const sessions = yield* Sessions
+    return handlers.handleAll({
+      list: Effect.fn("TurnHandlers.list")(function* ({ params, query }) {
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        return yield* Page.of(yield* turnsOf(session), query)
+      }),
+      get: Effect.fn("TurnHandlers.get")(function* ({ params }) {
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        const turn = (yield* turnsOf(session)).find(({ id }) => id === params.turn)
+        const absent = new TurnNotFound({ sessionId: session.id, turnId: params.turn })
+        return turn ?? (yield* Problem.refusing(Effect.fail(absent)))
+      }),
+      cancel: Effect.fn("TurnHandlers.cancel")(function* ({ params, payload }) {
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        return yield* Problem.refusing(session.cancel(params.turn, payload?.reason))
+      })
+    })
+  })
+)
+
+const turnsOf = (session: Session) =>
+  Effect.map(session.events({ after: 0, types: SessionView.turnTypes }), SessionView.turns)
