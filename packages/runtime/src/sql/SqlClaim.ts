@@ -1,0 +1,108 @@
+/**
+ * Claims in PostgreSQL: a lease per process start keeps its sessions, a fence per claim keeps others out.
+ *
+ * Owns: the lease and its renewal, taking and giving back sessions. Does not own: the check of the fence at every write
+ * (`schema/Append`), or which sessions wait for an owner (`SqlJournal`).
+ *
+ * - K1. An owner is an incarnation: a random id of this layer's life, never an address that a successor could share.
+ * - K2. A lease lasts 15 s by the database's clock and is renewed every 5 s. Losing it costs liveness, never safety: whoever
+ *   takes a session over has a higher fence.
+ * - K3. Closing the scope ends the lease, and with it the ownership of every session.
+ * - K4. No session stays owned by a live process that does not drive it: what could not be given back is given back with the
+ *   next renewal.
+ */
+import { Claim } from "@turnstep/core/Claim"
+import type { SessionId } from "@turnstep/core/Ids"
+import { SessionClaimed, SessionNotFound } from "@turnstep/core/TurnError"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import { SqlClient } from "effect/sql/SqlClient"
+import { hostname } from "node:os"
+import { pid } from "node:process"
+import * as SessionLock from "./SessionLock.ts"
+import { retryConflict, retryDisconnect } from "./SqlFailure.ts"
+
+const make = Effect.gen(function* () {
+  const sql = yield* SqlClient
+  const random = yield* SecureRandom.SecureRandom
+  const incarnation = yield* random.uuidV4()
+  const lock = yield* SessionLock.make
+  /** Sessions that may still be owned by this incarnation though nobody here holds them (K4). */
+  const adrift = new Set<SessionId>()
+
+  const renew = sql`
+    insert into runners (incarnation, address, lease_until)
+    values (${incarnation}::uuid, ${`${hostname()}:${pid}`}, clock_timestamp() + interval '15 seconds')
+    on conflict (incarnation) do update set lease_until = excluded.lease_until`
+
+  const giveBack = Effect.suspend(() =>
+    Effect.forEach(
+      [...adrift],
+      (sessionId) =>
+        lock.withLock(
+          sessionId,
+          Effect.suspend(() =>
+            adrift.has(sessionId) ? Effect.andThen(disown(sessionId), found(sessionId)) : Effect.void
+          )
+        ),
+      { discard: true }
+    )
+  )
+  const disown = (sessionId: SessionId) =>
+    sql`update sessions set owner = null where session_id = ${sessionId} and owner = ${incarnation}::uuid`
+  const lost = (sessionId: SessionId) => Effect.sync(() => adrift.add(sessionId))
+  const found = (sessionId: SessionId) => Effect.sync(() => adrift.delete(sessionId))
+
+  yield* sql`delete from runners where lease_until < clock_timestamp() - interval '1 hour'`.pipe(Effect.orDie)
+  yield* Effect.acquireRelease(Effect.orDie(renew), () =>
+    Effect.ignore(sql`delete from runners where incarnation = ${incarnation}::uuid`)
+  )
+  yield* Effect.andThen(renew, giveBack).pipe(
+    Effect.catchCause((cause) => Effect.logWarning("the lease was not renewed", cause)),
+    Effect.schedule(Schedule.spaced("5 seconds")),
+    Effect.forkScoped
+  )
+
+  const claim = Effect.fnUntraced(function* (sessionId: SessionId) {
+    const [row] = yield* sql<{ readonly fence: number | null; readonly known: boolean }>`
+      with claimed as (
+        update sessions s set fence = s.fence + 1, owner = ${incarnation}::uuid
+        where s.session_id = ${sessionId} and (s.owner is null or s.owner = ${incarnation}::uuid or not exists (
+          select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp()))
+        returning s.fence
+      )
+      select (select fence from claimed) as fence,
+        exists (select from sessions s where s.session_id = ${sessionId}) as known`.pipe(
+      retryConflict,
+      retryDisconnect, // Claimed twice is claimed: by the same owner, under a higher fence.
+      Effect.tapCause(() => lost(sessionId)),
+      Effect.orDie
+    )
+    yield* found(sessionId)
+    if (row?.known !== true) return yield* new SessionNotFound({ sessionId })
+    if (row.fence === null) return yield* new SessionClaimed({ sessionId })
+    return row.fence
+  })
+
+  const acquire = Effect.fn("SqlClaim.acquire")((sessionId: SessionId) =>
+    Effect.uninterruptible(lock.withLock(sessionId, claim(sessionId)))
+  )
+
+  const release = Effect.fn("SqlClaim.release")(function* (sessionId: SessionId, fence: number) {
+    yield* sql`update sessions set owner = null
+      where session_id = ${sessionId} and fence = ${fence} and owner = ${incarnation}::uuid`.pipe(
+      retryConflict,
+      Effect.tapCause(() => lost(sessionId)),
+      Effect.catchCause((cause) => Effect.logWarning("a session will be given back later", cause))
+    )
+  }, Effect.uninterruptible)
+
+  return Claim.of({ acquire, release })
+})
+
+/** Needs the schema of `Migrations`. */
+export const layer: Layer.Layer<Claim, never, SqlClient> = Layer.effect(Claim, make).pipe(
+  Layer.provide(SecureRandom.layerWebCrypto)
+)

@@ -1,0 +1,161 @@
+/**
+ * The journal in PostgreSQL.
+ *
+ * Owns: the port on top of the tables. Does not own: the write itself (`schema/Append`), its batching (`AppendBatch`), or
+ * the connection (`SqlClient`).
+ *
+ * - Q1. An admission decides on one snapshot and is recorded only if no fact came after it; otherwise it looks and decides
+ *   again. That is as strict as a lock held over the decision, takes two round trips instead of four, and a process that
+ *   stalls in between holds up nobody.
+ * - Q2. A write that was asked for is carried to its end and reported, whoever asked is interrupted or not.
+ * - Q3. What SQL refuses after that is a bug of ours or a database that stays away: a defect, once per statement.
+ */
+import type { SessionId } from "@turnstep/core/Ids"
+import { Journal, SeqBehind, type Summary } from "@turnstep/core/Journal"
+import * as Ids from "@turnstep/core/Ids"
+import { FenceLost, SessionExists, SessionNotFound } from "@turnstep/core/TurnError"
+import { decodeFact, type Fact, type TurnEvent } from "@turnstep/core/TurnEvent"
+import * as Clock from "effect/Clock"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import { SqlClient } from "effect/sql/SqlClient"
+import * as AppendBatch from "./AppendBatch.ts"
+import * as SessionLock from "./SessionLock.ts"
+import { retryConflict, retryDisconnect } from "./SqlFailure.ts"
+import * as SqlView from "./SqlView.ts"
+
+const make = Effect.gen(function* () {
+  const sql = yield* SqlClient
+  const random = yield* SecureRandom.SecureRandom
+  const batch = yield* AppendBatch.make
+  const lock = yield* SessionLock.make
+
+  const create = Effect.fn("SqlJournal.create")(function* (sessionId, data) {
+    const at = yield* Clock.currentTimeMillis
+    const txn = yield* random.uuidV4()
+    const title = data.title === undefined ? null : JSON.stringify(data.title)
+    const [row] = yield* sql<{ readonly created: boolean }>`
+      select turnstep_create(${sessionId}, ${JSON.stringify(data.agent)}, ${title}, ${txn}, ${at}::float8,
+        ${JSON.stringify(data)}) as created`.pipe(retryConflict, retryDisconnect, Effect.orDie)
+    if (row?.created !== true) return yield* new SessionExists({ sessionId })
+    return recorded([{ type: "session.created", data }], 1, at)
+  }, Effect.uninterruptible) satisfies Journal["Service"]["create"]
+
+  const append = Effect.fn("SqlJournal.append")(function* ({ expectedSeq, facts, fence, sessionId }) {
+    const told = yield* batch.append({ sessionId, fence, expectedSeq, facts, digest: undefined })
+    switch (told.verdict) {
+      case "written":
+        return recorded(facts, told.seq, told.at)
+      case "behind":
+        return yield* Effect.fail(new SeqBehind(told.seq))
+      case "fence-lost":
+        return yield* new FenceLost({ sessionId })
+    }
+  }, Effect.uninterruptible) satisfies Journal["Service"]["append"]
+
+  /** Q1. Each round is lost only to a write that succeeded, so some admission always gets through. */
+  const admitNow: Journal["Service"]["admit"] = Effect.fnUntraced(function* (sessionId, lookup, decide) {
+    for (;;) {
+      const seen = yield* SqlView.look(sql, sessionId, lookup)
+      if (seen === undefined) return yield* new SessionNotFound({ sessionId })
+      const decided = decide(seen.view)
+      if (Result.isFailure(decided)) return yield* Effect.fail(decided.failure)
+      const { digest, facts, value } = decided.success
+      if (facts.length === 0) return { value, events: [] }
+      const told = yield* batch.append({ sessionId, fence: undefined, expectedSeq: seen.seq, facts, digest })
+      if (told.verdict === "written") return { value, events: recorded(facts, told.seq, told.at) }
+    }
+  })
+
+  const admit: Journal["Service"]["admit"] = Effect.fn("SqlJournal.admit")((sessionId, lookup, decide) =>
+    lock.withLock(sessionId, admitNow(sessionId, lookup, decide)).pipe(Effect.uninterruptible)
+  )
+
+  const read = Effect.fn("SqlJournal.read")(function* (sessionId, { after, limit, types }) {
+    const ofTypes = types === undefined ? sql`` : sql`and e.type = any(${types}::text[])`
+    const rows = yield* sql<EventRow>`
+      select e.seq, e.at, e.type, e.data from sessions s join events e on e.session_no = s.session_no
+      where s.session_id = ${sessionId} and e.seq > ${after} ${ofTypes}
+      order by e.seq limit ${limit ?? null}`.pipe(Effect.orDie)
+    return rows.map(eventOf)
+  }) satisfies Journal["Service"]["read"]
+
+  const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
+    const [row] = yield* sql<SummaryRow>`
+      select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(Effect.orDie)
+    return Option.map(Option.fromUndefinedOr(row), summaryOf)
+  }) satisfies Journal["Service"]["summary"]
+
+  const list = Effect.fn("SqlJournal.list")(function* ({ before, limit }) {
+    const rows = yield* sql<SummaryRow>`
+      select ${summaryColumns} from sessions s
+      where s.session_no < coalesce(
+        (select b.session_no from sessions b where b.session_id = ${before ?? null}), 9223372036854775807)
+      order by s.session_no desc limit ${limit}`.pipe(Effect.orDie)
+    return rows.map(summaryOf)
+  }) satisfies Journal["Service"]["list"]
+
+  const unattended = Effect.fn("SqlJournal.unattended")(function* (limit) {
+    const rows = yield* sql<{ readonly id: SessionId }>`
+      select s.session_id as id from sessions s
+      where s.has_work and not exists (
+        select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
+      order by s.updated_at limit ${limit}`.pipe(Effect.orDie)
+    return rows.map(({ id }) => id)
+  }) satisfies Journal["Service"]["unattended"]
+
+  const summaryColumns = sql.literal(
+    `s.session_id as id, s.agent, s.title, s.status, s.next_seq - 1 as seq, s.turns, s.active_turn as active,
+      s.created_at as created, s.updated_at as updated`
+  )
+
+  return Journal.of({ create, append, admit, read, summary, list, unattended })
+})
+
+/** Needs the schema of `Migrations`. */
+export const layer: Layer.Layer<Journal, never, SqlClient> = Layer.effect(Journal, make).pipe(
+  Layer.provide(SecureRandom.layerWebCrypto)
+)
+
+interface EventRow {
+  readonly seq: number
+  readonly at: Date
+  readonly type: string
+  readonly data: unknown
+}
+
+interface SummaryRow {
+  readonly id: SessionId
+  readonly agent: string
+  readonly title: string | null
+  readonly status: Summary["status"]
+  readonly seq: number
+  readonly turns: number
+  readonly active: number | null
+  readonly created: Date
+  readonly updated: Date
+}
+
+const recorded = (facts: ReadonlyArray<Fact>, first: number, at: number): ReadonlyArray<TurnEvent> =>
+  facts.map((fact, index) => ({ ...fact, seq: first + index, at }))
+
+const eventOf = ({ at, data, seq, type }: EventRow): TurnEvent => ({
+  ...decodeFact({ type, data }),
+  seq,
+  at: at.getTime()
+})
+
+const summaryOf = (row: SummaryRow): Summary => ({
+  sessionId: row.id,
+  agent: row.agent,
+  title: row.title ?? undefined,
+  status: row.status,
+  seq: row.seq,
+  turns: row.turns,
+  activeTurn: row.active === null ? undefined : Ids.turnId(row.active),
+  createdAt: row.created.getTime(),
+  updatedAt: row.updated.getTime()
+})

@@ -1,0 +1,92 @@
+/**
+ * A session as an admission sees it: one row of one snapshot.
+ *
+ * Owns: the look-ups of `Journal.View`. Does not own: the decision made on it, or its record (`SqlJournal`).
+ */
+import * as Ids from "@turnstep/core/Ids"
+import type { ItemState, Lookup, View } from "@turnstep/core/Journal"
+import * as TurnEvent from "@turnstep/core/TurnEvent"
+import * as Effect from "effect/Effect"
+import type { SqlClient } from "effect/sql/SqlClient"
+import { keyDigest } from "./Projection.ts"
+
+/** The view, and the last sequence number it includes. */
+export interface Seen {
+  readonly view: View
+  readonly seq: number
+}
+
+/** Looks at a session; `undefined` when there is none of this id. */
+export const look = (sql: SqlClient, sessionId: Ids.SessionId, lookup: Lookup): Effect.Effect<Seen | undefined> =>
+  sql
+    .unsafe<Row>(query, [
+      sessionId,
+      lookup.clientKey === undefined ? null : keyDigest(lookup.clientKey),
+      numberIn(lookup.itemId, /^inb_([1-9][0-9]{0,8})$/),
+      numberIn(lookup.turnId, /^trn_([1-9][0-9]{0,8})$/)
+    ])
+    .pipe(
+      Effect.orDie,
+      Effect.map(([row]) => (row === undefined ? undefined : { seq: row.seq, view: viewOf(sessionId, row) }))
+    )
+
+interface Row {
+  readonly seq: number
+  readonly items: number
+  readonly waiting: number
+  readonly turns: number
+  readonly active: number | null
+  readonly stopping: boolean
+  readonly keyed: unknown
+  readonly digest: string | null
+  readonly item: number | null
+  readonly delivery: TurnEvent.Delivery | null
+  readonly state: ItemState | null
+  readonly turn: number | null
+}
+
+const query = `select s.next_seq - 1 as seq, s.items, s.waiting, s.turns, s.active_turn as active,
+    open.cancelling_seq is not null as stopping, admitted.data as keyed, k.digest,
+    i.item, i.delivery, i.state, t.turn
+  from sessions s
+  left join turns open on open.session_no = s.session_no and open.turn = s.active_turn
+  left join inputs k on k.session_no = s.session_no and k.key = $2::text
+  left join events admitted on admitted.session_no = s.session_no and admitted.seq = k.admitted_seq
+  left join inputs i on i.session_no = s.session_no and i.item = $3::int
+  left join turns t on t.session_no = s.session_no and t.turn = $4::int
+  where s.session_id = $1::text`
+
+const viewOf = (sessionId: Ids.SessionId, row: Row): View => {
+  const active = row.active === null ? undefined : Ids.turnId(row.active)
+  const isBusy = active !== undefined || row.waiting > 0
+  const isOpen = row.turn !== null && row.turn === row.active
+  return {
+    head: {
+      sessionId,
+      items: row.items,
+      turns: row.turns,
+      // As `SessionState.head`: the open Turn unless it is stopping, or the one about to be opened.
+      runningTurn:
+        active === undefined ? (isBusy ? Ids.turnId(row.turns + 1) : undefined) : row.stopping ? undefined : active,
+      isBusy
+    },
+    keyed: row.digest === null ? undefined : { data: admittedOf(row.keyed), digest: row.digest },
+    item:
+      row.item === null || row.delivery === null || row.state === null
+        ? undefined
+        : { itemId: Ids.itemId(row.item), delivery: row.delivery, state: row.state },
+    turn: row.turn === null ? undefined : { turnId: Ids.turnId(row.turn), isOpen, isCancelling: isOpen && row.stopping }
+  }
+}
+
+const admittedOf = (data: unknown): TurnEvent.DataOf<"inbox.admitted"> => {
+  const fact = TurnEvent.decodeFact({ type: "inbox.admitted", data })
+  if (fact.type !== "inbox.admitted") throw new Error("decoded as another type")
+  return fact.data
+}
+
+/** The number in an id someone sent; an id that cannot be ours names nothing. */
+const numberIn = (id: string | undefined, form: RegExp): number | null => {
+  const digits = id === undefined ? undefined : form.exec(id)?.[1]
+  return digits === undefined ? null : Number(digits)
+}

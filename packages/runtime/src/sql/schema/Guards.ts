@@ -1,0 +1,243 @@
+/**
+ * The rules between rows, kept by the database itself: whoever writes, whatever the program believes.
+ *
+ * Owns: triggers that refuse illegal rows and keep the counters of `sessions`. Does not own: which facts become which rows
+ * (`Append`).
+ *
+ * - G1. The gate: a row of a session is written only in a transaction that holds the session's row because it has updated
+ *   it, and under the fence that row has. So writers of a session come one after the other, a stale owner writes nothing,
+ *   and the look-ups below see everything there is.
+ * - G2. Nothing is deleted; events, calls, attempts and receipts are never changed.
+ * - G3. One open Turn; steps one after the other, at most `max_steps` and one hand-back; no item is applied inside a step; no
+ *   step starts or ends and no Turn ends while calls are open; a call belongs to the accepted answer of the open step.
+ * - G4. Attempts are numbered 1, 2, 3, …, and a call with effects `once` has one; a receipt claims no more than that (R1).
+ * - G5. `items`, `waiting`, `turns` and `active_turn` of a session follow from its rows and are changed in no other way.
+ *
+ * They refuse with SQLSTATE TS001 (stale fence, G1) or TS002 (illegal write). They are triggers for each row, because the
+ * statements of a trigger that sees all rows of its statement at once are planned anew at every call: 0.24 ms against 0.02.
+ */
+
+const stale = "the fence is stale, or the gate was not passed"
+
+/** A trigger after each row: the first rule that holds for it (`new`, of session `s`) refuses it. */
+const guard = (
+  table: string,
+  event: "insert" | "update",
+  rules: { readonly join?: string; readonly cases: string; readonly after?: string }
+): ReadonlyArray<string> => [
+  `create function turnstep_${table}_${event}() returns trigger language plpgsql as $guard$
+  declare
+    refusal text := '${stale}';
+  begin
+    select case
+        when s.fence <> new.fence or s.xmin <> pg_current_xact_id()::xid then '${stale}'${rules.cases}
+      end into refusal
+    from sessions s${rules.join ?? ""}
+    where s.session_no = new.session_no;
+    if refusal is not null or not found then
+      raise exception 'turnstep: ${event} of ${table} refused: %', coalesce(refusal, '${stale}')
+        using errcode = case coalesce(refusal, '${stale}') when '${stale}' then 'TS001' else 'TS002' end;
+    end if;${rules.after ?? ""}
+    return null;
+  end $guard$`,
+  `create trigger guard_${event} after ${event} on ${table}
+    for each row execute function turnstep_${table}_${event}()`
+]
+
+/** A trigger that refuses a changed row when `condition` holds. After, not before: a trigger before a row locks it, in WAL. */
+const frozen = (table: string, condition: string, why: string): string =>
+  `create trigger frozen after update on ${table} for each row when (${condition})
+    execute function turnstep_refuse('${why}')`
+
+/** Whether a call of step `step` of the row's turn has no receipt. */
+const openCall = (turn: string, step: string): string => `exists (
+  select from tool_calls c where c.session_no = new.session_no and c.turn = ${turn} and c.step = ${step}
+    and not exists (
+      select from receipts r
+      where r.session_no = c.session_no and r.turn = c.turn and r.step = c.step and r.idx = c.idx))`
+
+const lastStep = "(select max(p.step) from steps p where p.session_no = new.session_no and p.turn = new.turn)"
+
+const events = guard("events", "insert", {
+  // The numbers the gate has given out, each with its predecessor in place: no gap, no number twice.
+  cases: `
+        when new.seq >= s.next_seq then 'seq was not given out by the gate'
+        when new.seq > 1 and not exists (
+          select from events e where e.session_no = new.session_no and e.seq = new.seq - 1)
+          then 'seq would leave a gap'`
+})
+
+const inputs = [
+  ...guard("inputs", "insert", {
+    cases: `
+        when new.state <> 'waiting' then 'an item starts as waiting'
+        when new.item <> s.items + 1 then 'items are numbered in order'`,
+    after: `
+    update sessions s set items = new.item, waiting = s.waiting + 1 where s.session_no = new.session_no;`
+  }),
+  frozen(
+    "inputs",
+    `old.state <> 'waiting' or (new.session_no, new.item, new.admitted_seq, new.txn, new.key, new.digest)
+      is distinct from (old.session_no, old.item, old.admitted_seq, old.txn, old.key, old.digest)`,
+    "an item is applied or returned once"
+  ),
+  ...guard("inputs", "update", {
+    cases: `
+        when new.state = 'applied' and new.turn is distinct from s.active_turn then 'its Turn is not open'
+        when new.state = 'applied' and (
+          select p.completed_seq is null from steps p where p.session_no = new.session_no and p.turn = new.turn
+          order by p.step desc limit 1)
+          then 'a step is open'`,
+    after: `
+    if new.state <> 'waiting' then
+      update sessions s set waiting = s.waiting - 1 where s.session_no = new.session_no;
+    end if;`
+  })
+]
+
+const turns = [
+  ...guard("turns", "insert", {
+    cases: `
+        when s.active_turn is not null then 'a Turn is open'
+        when new.turn <> s.turns + 1 then 'Turns are numbered in order'
+        when new.closed_seq is not null or new.settled_seq is not null then 'a Turn starts open'
+        when not exists (
+          select from inputs i where i.session_no = new.session_no and i.item = new.item and i.state = 'waiting')
+          then 'a Turn starts from a waiting item'`,
+    after: `
+    update sessions s set turns = new.turn, active_turn = new.turn where s.session_no = new.session_no;`
+  }),
+  frozen(
+    "turns",
+    `old.closed_seq is not null or (old.settled_seq is not null and new.closed_seq is null)
+      or (new.session_no, new.turn, new.item, new.max_steps, new.started_seq)
+      is distinct from (old.session_no, old.turn, old.item, old.max_steps, old.started_seq)`,
+    "a Turn is settled once, and closed once"
+  ),
+  ...guard("turns", "update", {
+    cases: `
+        when (new.settled_seq is not null or new.closed_seq is not null) and ${openCall("new.turn", lastStep)}
+          then 'calls are open'`,
+    after: `
+    if new.closed_seq is not null then
+      update sessions s set active_turn = null where s.session_no = new.session_no;
+    end if;`
+  })
+]
+
+const steps = [
+  ...guard("steps", "insert", {
+    join: "\n    left join turns t on t.session_no = new.session_no and t.turn = new.turn",
+    cases: `
+        when new.turn is distinct from s.active_turn then 'its Turn is not open'
+        when t.settled_seq is not null then 'its Turn is settled'
+        when new.answered_seq is not null then 'a step starts unanswered'
+        when new.step > 1 and not exists (
+          select from steps p where p.session_no = new.session_no and p.turn = new.turn and p.step = new.step - 1
+            and p.completed_seq is not null)
+          then 'the step before it is not completed'
+        when new.kind = 'work' and new.step > t.max_steps then 'the step budget is spent'
+        when new.step > t.max_steps + 1 then 'the hand-back is the last step'`
+  }),
+  frozen(
+    "steps",
+    `old.completed_seq is not null
+      or (old.answered_seq is not null and new.answered_seq is distinct from old.answered_seq)
+      or (new.session_no, new.turn, new.step, new.kind, new.started_seq)
+      is distinct from (old.session_no, old.turn, old.step, old.kind, old.started_seq)`,
+    "a step is answered once, and completed once"
+  ),
+  ...guard("steps", "update", {
+    cases: `
+        when new.turn is distinct from s.active_turn then 'its Turn is not open'
+        when new.completed_seq is not null and ${openCall("new.turn", "new.step")} then 'calls are open'`
+  })
+]
+
+const calls = [
+  ...guard("tool_calls", "insert", {
+    join: "\n    left join steps p on p.session_no = new.session_no and p.turn = new.turn and p.step = new.step",
+    cases: `
+        when new.turn is distinct from s.active_turn then 'its Turn is not open'
+        when p.answered_seq is null then 'its response was not accepted'
+        when p.completed_seq is not null then 'its step is completed'
+        when exists (
+          select from receipts r where r.session_no = new.session_no and r.turn = new.turn and r.step = new.step)
+          then 'a call of its batch is answered already'`
+  }),
+  ...guard("tool_attempts", "insert", {
+    join: `
+      left join tool_calls c
+        on c.session_no = new.session_no and c.turn = new.turn and c.step = new.step and c.idx = new.idx
+      left join receipts r
+        on r.session_no = new.session_no and r.turn = new.turn and r.step = new.step and r.idx = new.idx`,
+    cases: `
+        when c.idx is null then 'there is no such call'
+        when new.turn is distinct from s.active_turn then 'its Turn is not open'
+        when r.idx is not null then 'the call is answered already'
+        when c.effects = 'once' and new.attempt > 1 then 'it must never run twice'
+        when new.attempt > 1 and not exists (
+          select from tool_attempts a where a.session_no = new.session_no and a.turn = new.turn and a.step = new.step
+            and a.idx = new.idx and a.attempt = new.attempt - 1)
+          then 'attempts are numbered in order'`
+  }),
+  ...guard("receipts", "insert", {
+    join: `
+      left join tool_calls c
+        on c.session_no = new.session_no and c.turn = new.turn and c.step = new.step and c.idx = new.idx
+      left join tool_attempts a
+        on a.session_no = new.session_no and a.turn = new.turn and a.step = new.step and a.idx = new.idx and a.attempt = 1`,
+    cases: `
+        when c.idx is null then 'there is no such call'
+        when new.turn is distinct from s.active_turn then 'its Turn is not open'
+        when new.outcome = 'not-started' and a.attempt is not null then 'the call was started'
+        when new.outcome not in ('not-started', 'error') and a.attempt is null then 'the call was never started'
+        when new.outcome in ('cancelled', 'timed-out') and c.effects <> 'pure' then 'it may have had effects'`
+  })
+]
+
+const sessions = [
+  `create trigger fresh before insert on sessions for each row
+    when ((new.items, new.waiting, new.turns) <> (0, 0, 0) or new.active_turn is not null or new.fence <> 0)
+    execute function turnstep_refuse('a session starts empty')`,
+  frozen(
+    "sessions",
+    `new.fence < old.fence or new.next_seq < old.next_seq
+      or (new.owner is not null and new.owner is distinct from old.owner and new.fence = old.fence)
+      or (new.session_no, new.session_id, new.created_at)
+      is distinct from (old.session_no, old.session_id, old.created_at)`,
+    "fence and next_seq only grow, and a new owner has a new fence"
+  ),
+  `create trigger derived after update on sessions for each row
+    when (pg_trigger_depth() = 0 and (new.items, new.waiting, new.turns, new.active_turn)
+      is distinct from (old.items, old.waiting, old.turns, old.active_turn))
+    execute function turnstep_refuse('the counters follow from the rows')`
+]
+
+const kept = ["sessions", "events", "inputs", "turns", "steps", "tool_calls", "tool_attempts", "receipts"].flatMap(
+  (table) =>
+    ["delete", "truncate"].map(
+      (event) => `create trigger kept_${event} before ${event} on ${table} for each statement
+        execute function turnstep_refuse('rows are kept')`
+    )
+)
+
+const appended = ["events", "tool_calls", "tool_attempts", "receipts"].map(
+  (table) => `create trigger appended before update on ${table} for each statement
+    execute function turnstep_refuse('rows are never changed')`
+)
+
+export const guards: ReadonlyArray<string> = [
+  `create function turnstep_refuse() returns trigger language plpgsql as $refuse$
+  begin
+    raise exception 'turnstep: % of % refused: %', lower(tg_op), tg_table_name, tg_argv[0] using errcode = 'TS002';
+  end $refuse$`,
+  ...sessions,
+  ...events,
+  ...inputs,
+  ...turns,
+  ...steps,
+  ...calls,
+  ...kept,
+  ...appended
+]
