@@ -16,6 +16,7 @@ import * as EventHub from "./EventHub.ts"
 import * as LocalSessions from "./LocalSessions.ts"
 import * as Prepare from "./Prepare.ts"
 import type { Sessions } from "./Session.ts"
+import * as SqlStore from "./sql/SqlStore.ts"
 
 /** The runtime on a store of the application's choice; needs what the agents need: a model and the handlers of their tools. */
 export const layer = <R>(
@@ -30,3 +31,6 @@ export const layer = <R>(
 
 /** The runtime with everything in memory: nothing outlives the process. */
 export const layerMemory = <R>(agents: ReadonlyArray<Agent.Agent<R>>) => Layer.provide(layer(agents), MemoryStore.layer)
+
+/** The durable runtime on a PostgreSQL or PGlite client; its schema is brought up to date first. */
+export const layerSql = <R>(agents: ReadonlyArray<Agent.Agent<R>>) => Layer.provide(layer(agents), SqlStore.layer)
