@@ -48,7 +48,10 @@ const time: Script = (turn) => {
     const timeZone = turn.intent?.rest ?? ""
     return act("Asking the clock.", { name: "current_time", params: timeZone === "" ? {} : { timeZone } })
   }
-  const told = Option.map(decodeTime(valueOf(call)), ({ iso }) => `The tool says it is ${iso}.`)
+  const value = valueOf(call)
+  const iso = typeof value === "string" ? Option.some(value) : Option.map(decodeTime(value), (time) => time.iso)
+  const told =
+    call.result?.isFailure === true ? Option.none() : Option.map(iso, (text) => `The tool says it is ${text}.`)
   return answer(
     turn,
     Option.getOrElse(told, () => unusable(turn))
