@@ -24,6 +24,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import * as ToolHandler from "./ToolHandler.ts"
 import type { Policy, TurnConfig, TurnRequest } from "./TurnConfig.ts"
 
 /** An agent that needs `R` from the application. */
@@ -52,19 +53,21 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
   const toolkit = (options.toolkit ?? Toolkit.empty) as Toolkit.Toolkit<Tools>
   const tools: ReadonlyArray<Tool.Any> = Object.values(toolkit.tools)
   const policies = new Map(tools.map((tool) => [tool.name, ToolPolicy.of(tool)] as const))
+  const finders = tools.map((tool) => [tool.name, ToolHandler.finder(tool)] as const)
+  const advertised = { tools: toolkit.tools, handle: () => Effect.die("calls are run by ToolRun") }
   const systemOf = memoizedSystem()
   const resolve = Effect.fnUntraced(function* () {
     const text = typeof options.instructions === "string" ? options.instructions : yield* options.instructions
-    const withHandlers = (yield* toolkit) as unknown as TurnConfig["toolkit"]
+    const context = yield* Effect.context<never>()
     const config: TurnConfig = {
       agent: name,
       system: systemOf(text),
       model: yield* LanguageModel.LanguageModel,
       modelName: yield* modelName,
-      toolkit: withHandlers,
-      advertised: { tools: withHandlers.tools, handle: () => Effect.die("calls are run by ToolRun") },
+      advertised,
+      handlers: new Map(finders.flatMap(([tool, find]) => entry(tool, find(context)))),
       policies,
-      context: yield* Effect.context<never>(),
+      context,
       policy: options.policy ?? {}
     }
     return config
@@ -81,6 +84,9 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
       ) as Effect.Effect<TurnConfig, never, Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn | Scope.Scope>
   }
 }
+
+const entry = <A>(name: string, value: A | undefined): ReadonlyArray<readonly [string, A]> =>
+  value === undefined ? [] : [[name, value]]
 
 const modelName = Effect.gen(function* () {
   const provider = yield* Effect.serviceOption(Model.ProviderName)

@@ -16,8 +16,6 @@ import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import type { Fact } from "@turnstep/core/TurnEvent"
 import * as AiError from "effect/ai/AiError"
-import * as Prompt from "effect/ai/Prompt"
-import type * as Tool from "effect/ai/Tool"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -25,78 +23,69 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import * as Stream from "effect/Stream"
+import type { Answer } from "./ToolHandler.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
 /** How long a tool may take to stop when it is told to (T2). */
 export const stopGrace = Duration.seconds(2)
 
 /** Runs a call and returns the fact that answers it (T1). Interruption stops the tool and is passed on. */
-export const run = Effect.fn("ToolRun.run")(function* (
-  config: TurnConfig,
-  sessionId: SessionId,
-  call: Ledger.Call,
-  onProgress: (progress: Canonical.Json) => void
-) {
-  const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
-  const started = yield* Clock.currentTimeMillis
-  // Detached, so that neither a timeout nor an interruption of the Turn waits for a tool that does not stop (T2).
-  const exit = yield* Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function* () {
-      const fiber = yield* Effect.forkDetach(Effect.interruptible(handle(config, sessionId, call, onProgress)))
-      const awaited = restore(Effect.timeoutOption(Fiber.await(fiber), policy.timeout))
-      const exit = yield* Effect.onInterrupt(awaited, () => stop(fiber))
-      if (Option.isNone(exit)) yield* stop(fiber)
-      return exit
+export const run = Effect.fnUntraced(
+  function* (
+    config: TurnConfig,
+    sessionId: SessionId,
+    call: Ledger.Call,
+    onProgress: (progress: Canonical.Json) => void
+  ) {
+    const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
+    const started = yield* Clock.currentTimeMillis
+    const exit = yield* detached(handle(config, sessionId, call, onProgress), policy.timeout)
+    if (Option.isNone(exit)) return Ledger.receipt({ ...call, attempt: Math.max(1, call.attempt) }, "timed-out")
+    yield* CrashPoint.hit("tool-finished", "after-ack")
+    const ms = (yield* Clock.currentTimeMillis) - started
+    if (Exit.isFailure(exit.value)) {
+      yield* logDefect(call, exit.value.cause)
+      return completed(call, policy, { isFailure: true, output: failureText(call, exit.value.cause) }, ms)
+    }
+    return completed(call, policy, exit.value.value, ms)
+  },
+  // Where the span is made is known: capturing a stack for every call would cost more than the span.
+  (running, _, __, call) =>
+    Effect.withSpan(running, "ToolRun.run", {
+      attributes: { tool: call.name, call: call.callId },
+      captureStackTrace: false
+    })
+)
+
+/**
+ * Runs a tool in a fiber of its own, so that neither a timeout nor an interruption of the Turn waits for one that does not
+ * stop (T2). `None` when its time is over.
+ */
+const detached = <A>(tool: Effect.Effect<A, unknown>, timeout: Duration.Duration) =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(tool, { startImmediately: true }), (fiber) => {
+      const exit = fiber.pollUnsafe()
+      if (exit !== undefined) return Effect.succeedSome(exit)
+      return restore(Effect.timeoutOption(Fiber.await(fiber), timeout)).pipe(
+        Effect.onInterrupt(() => stop(fiber)),
+        Effect.tap((awaited) => (Option.isNone(awaited) ? stop(fiber) : Effect.void))
+      )
     })
   )
-  if (Option.isNone(exit)) return Ledger.receipt({ ...call, attempt: Math.max(1, call.attempt) }, "timed-out")
-  yield* CrashPoint.hit("tool-finished", "after-ack")
-  const ms = (yield* Clock.currentTimeMillis) - started
-  if (Exit.isFailure(exit.value)) {
-    yield* logDefect(call, exit.value.cause)
-    return completed(call, policy, { isFailure: true, output: failureText(call, exit.value.cause) }, ms)
-  }
-  return completed(call, policy, exit.value.value, ms)
-})
-
-interface Answer {
-  readonly isFailure: boolean
-  readonly output: Canonical.Json
-  readonly modelText?: string | undefined
-}
 
 const handle = (
   config: TurnConfig,
   sessionId: SessionId,
   call: Ledger.Call,
   onProgress: (progress: Canonical.Json) => void
-): Effect.Effect<Answer, unknown> =>
-  Effect.flatMap(
-    config.toolkit.handle(call.name, call.params as never, Ids.callKey(sessionId, call.callId)),
-    (results) =>
-      Stream.runFold(
-        results,
-        () => undefined as Answer | undefined,
-        (last, result: Tool.HandlerResult<Tool.Any>) => {
-          if (!result.preliminary) return answerOf(result)
-          onProgress(Canonical.toJson(result.encodedResult))
-          return last
-        }
-      )
-  ).pipe(
-    Effect.map((answer) => answer ?? { isFailure: true, output: `${call.name} ended without a result.` }),
-    Effect.provideContext(config.context)
-  ) as Effect.Effect<Answer, unknown>
-
-const answerOf = (result: Tool.HandlerResult<Tool.Any>): Answer => ({
-  isFailure: result.isFailure,
-  output:
-    result.isFailure && AiError.isAiError(result.result)
-      ? result.result.reason.message
-      : Canonical.toJson(result.encodedResult),
-  modelText: result.modelOutput === undefined ? undefined : Prompt.toolModelOutputToText(result.modelOutput)
-})
+): Effect.Effect<Answer, unknown> => {
+  const handler = config.handlers.get(call.name)
+  if (handler === undefined) return Effect.die(new Error(`the application provides no handler for ${call.name}`))
+  return Effect.provideContext(
+    handler.run(call.params, Ids.callKey(sessionId, call.callId), onProgress),
+    config.context
+  )
+}
 
 const stop = (fiber: Fiber.Fiber<unknown, unknown>) =>
   Effect.suspend(() => Effect.forkDetach(Fiber.interrupt(fiber))).pipe(

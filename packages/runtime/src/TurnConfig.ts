@@ -12,6 +12,7 @@ import * as Duration from "effect/Duration"
 import * as Budget from "@turnstep/core/Budget"
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
 import type { ToolPolicy } from "@turnstep/core/ToolPolicy"
+import type { ToolHandler } from "./ToolHandler.ts"
 import type { Limits } from "@turnstep/core/TurnEvent"
 
 /** The Turn a configuration is resolved for. */
@@ -27,9 +28,10 @@ export interface TurnConfig {
   readonly model: LanguageModel.LanguageModel
   /** The model's name for people and records: `provider/model`, or `unknown` when its layer does not say. */
   readonly modelName: string
-  readonly toolkit: Toolkit.WithHandler<Record<string, Tool.Any>>
   /** The toolkit as it is shown to the model: its handlers are never called by `effect/ai`. */
   readonly advertised: Toolkit.WithHandler<Record<string, Tool.Any>>
+  /** The handlers of the tools by name. */
+  readonly handlers: ReadonlyMap<string, ToolHandler>
   readonly policies: ReadonlyMap<string, ToolPolicy>
   /** What the handlers of the tools still need when they run. */
   readonly context: Context.Context<never>
