@@ -171,6 +171,12 @@ export const endTurn = (
   ]
 }
 
+/** Facts for a session without work: it is idle, should it not say so. The last item may have been withdrawn after its Turn. */
+export const rest = (state: SessionState): ReadonlyArray<Fact> =>
+  state.status === "running" && state.turn === undefined && state.pending.size === 0
+    ? [{ type: "session.status", data: { status: "idle" } }]
+    : []
+
 /** The text that stands for a response without any. */
 export const emptyAnswer = "[The model returned an empty answer.]"
 

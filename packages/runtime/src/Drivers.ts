@@ -12,12 +12,14 @@ import type { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
 import { Journal } from "@turnstep/core/Journal"
 import * as SessionState from "@turnstep/core/SessionState"
+import * as TurnPlan from "@turnstep/core/TurnPlan"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberMap from "effect/FiberMap"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
@@ -41,10 +43,11 @@ const sweepEvery = Duration.seconds(2)
 /** Sessions taken up in one sweep. */
 const sweepLimit = 100
 
-/** Something may be new: `catchUp` tells what. */
-interface Bell {
-  readonly news: Latch.Latch
-}
+/** Open while something may be new that the driver has not read. */
+type Bell = Latch.Latch
+
+/** Why a driver stopped: nothing to do, its owner was overtaken and the session is to be read anew, or not ours any more. */
+type Left = "idle" | "overtaken" | "gone"
 
 export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Prepare> = Layer.effect(
   Drivers,
@@ -57,16 +60,16 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     const wake = Effect.fnUntraced(function* (sessionId: SessionId) {
       const known = bells.get(sessionId)
       if (known !== undefined) {
-        known.news.openUnsafe()
+        known.openUnsafe()
         return
       }
-      const bell: Bell = { news: Latch.makeUnsafe(true) }
+      const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
-      const driven = drive(sessionId, bell, () => bells.delete(sessionId)).pipe(
-        Effect.ensuring(Effect.sync(() => bells.get(sessionId) === bell && bells.delete(sessionId))),
-        Effect.provideContext(context)
-      )
-      yield* FiberMap.run(fibers, sessionId, driven)
+      const hangUp = () => {
+        if (bells.get(sessionId) === bell) bells.delete(sessionId)
+      }
+      const attended = Effect.ensuring(attend(sessionId, bell, hangUp), Effect.sync(hangUp))
+      yield* FiberMap.run(fibers, sessionId, Effect.provideContext(attended, context))
     })
 
     const sweep = Effect.flatMap(journal.unattended(sweepLimit), Effect.forEach(wake, { discard: true }))
@@ -79,13 +82,21 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
   })
 )
 
+/** Drives a session for as long as the bell rings. The bell is known until its last driver has let go of the session (D1). */
+const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, hangUp: () => void) {
+  for (;;) {
+    const left: Left = yield* drive(sessionId, bell)
+    // No suspension between the look at the bell and hanging up: a wake-up finds either this driver or none.
+    if (left === "gone" || (left === "idle" && !bell.isOpen())) return hangUp()
+  }
+})
+
 /** Drives a session until it is idle for long, or no longer ours. */
 const drive = Effect.fn("Drivers.drive")(
-  function* (sessionId: SessionId, bell: Bell, leave: () => void) {
-    const owner = yield* Owner.acquire(sessionId)
+  function* (sessionId: SessionId, bell: Bell) {
+    const owner = yield* Owner.acquire(sessionId, bell)
     const changed = yield* Latch.make(true)
-    yield* bell.news.await.pipe(
-      Effect.andThen(Effect.sync(() => bell.news.closeUnsafe())),
+    yield* bell.await.pipe(
       Effect.andThen(owner.catchUp),
       Effect.andThen(changed.open),
       Effect.forever,
@@ -96,23 +107,28 @@ const drive = Effect.fn("Drivers.drive")(
     )
     for (;;) {
       yield* changed.close
-      if (owner.isStale()) return leave()
+      const stale = owner.stale()
+      if (stale !== undefined) return yield* Effect.fail(stale)
       if (SessionState.hasWork(owner.state)) {
         yield* Turn.run(owner)
         continue
       }
-      const woken = yield* Effect.timeoutOption(changed.await, idleTime)
-      // No suspension between the look at the bell and leaving: a wake-up finds either this driver or none.
-      if (woken._tag === "None" && !bell.news.isOpen()) return leave()
+      yield* owner.decide(TurnPlan.rest)
+      if (Option.isSome(yield* Effect.timeoutOption(changed.await, idleTime))) continue
+      yield* owner.catchUp
+      if (!SessionState.hasWork(owner.state)) return "idle" as Left
     }
   },
   Effect.scoped,
   Effect.catchTags({
     // Another process drives it, or it is gone: nothing for us to do.
-    SessionClaimed: () => Effect.void,
-    SessionNotFound: () => Effect.void,
-    FenceLost: (error) => Effect.logInfo(`session ${error.sessionId} has a new owner`),
-    OwnerStale: () => Effect.logWarning("a session is read anew from the journal")
+    SessionClaimed: () => Effect.succeed<Left>("gone"),
+    SessionNotFound: () => Effect.succeed<Left>("gone"),
+    FenceLost: (error) => Effect.as(Effect.logInfo(`session ${error.sessionId} has a new owner`), "gone" as Left),
+    OwnerStale: ({ isOvertaken, message }) =>
+      Effect.as(Effect.logInfo(`a session is read anew: ${message}`), (isOvertaken ? "overtaken" : "gone") as Left)
   }),
-  Effect.catchDefect((defect) => Effect.logError("a session's driver met an unexpected error", defect))
+  Effect.catchDefect((defect) =>
+    Effect.as(Effect.logError("a session's driver met an unexpected error", defect), "gone" as Left)
+  )
 )

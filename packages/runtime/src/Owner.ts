@@ -5,8 +5,10 @@
  *
  * - O1. Writes of one owner happen one at a time, and the state holds every fact up to its `seq`.
  * - O2. `ahead` folds its facts before they are durable. If they then cannot be written as decided, the owner is *stale*:
- *   it writes nothing more and is thrown away; whoever drives the session next reads the journal.
+ *   it writes nothing more and is thrown away; whoever drives the session next reads the journal. Results of tools are
+ *   written even then: they depend on nothing that others write.
  * - O3. A write that began is carried to its end, whoever asked for it is interrupted or not.
+ * - O4. Every decision sees what was announced before it: a message that was acknowledged in time is in time.
  */
 import { Claim } from "@turnstep/core/Claim"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
@@ -22,10 +24,18 @@ import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { EventHub } from "./EventHub.ts"
 
-/** The state in memory no longer follows from the journal (O2). */
+/**
+ * The state in memory no longer follows from the journal (O2). `isOvertaken`: because others changed what a write was about,
+ * so that the session can be read anew at once.
+ */
 export class OwnerStale extends Error {
   readonly _tag = "OwnerStale"
   override readonly name = "OwnerStale"
+  readonly isOvertaken: boolean
+  constructor(isOvertaken: boolean) {
+    super(isOvertaken ? "others changed what a write was about" : "a write failed")
+    this.isOvertaken = isOvertaken
+  }
 }
 
 export type WriteError = FenceLost | OwnerStale
@@ -33,21 +43,27 @@ export type WriteError = FenceLost | OwnerStale
 export interface Owner {
   readonly sessionId: SessionId
   readonly state: SessionState.SessionState
-  readonly isStale: () => boolean
+  /** Why this owner is to be thrown away, if it is (O2). */
+  readonly stale: () => OwnerStale | undefined
   /** Decides on the latest state and writes; when others wrote in between, decides again. */
   readonly decide: (
     decision: (state: SessionState.SessionState) => ReadonlyArray<Fact>
   ) => Effect.Effect<void, WriteError>
-  /** Folds facts now and writes them behind the caller's back; the returned effect waits until they are durable (O2). */
-  readonly ahead: (facts: ReadonlyArray<Fact>) => Effect.Effect<Effect.Effect<void, WriteError>>
+  /**
+   * Decides on the latest state, once, folds the facts and writes them behind the caller's back; the returned effect waits
+   * until they are durable (O2).
+   */
+  readonly ahead: (
+    decision: (state: SessionState.SessionState) => ReadonlyArray<Fact>
+  ) => Effect.Effect<Effect.Effect<void, WriteError>>
   /** Completes when the open Turn has been told to stop. */
   readonly cancelled: Effect.Effect<void>
-  /** Reads what others wrote. */
+  /** Reads what others wrote, announced or not. */
   readonly catchUp: Effect.Effect<void, WriteError>
 }
 
-/** Claims a session for the current scope and loads its state. */
-export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionId) {
+/** Claims a session for the current scope and loads its state. `news` is open while something is announced and not read (O4). */
+export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionId, news: Latch.Latch) {
   const journal = yield* Journal
   const claims = yield* Claim
   const hub = yield* EventHub
@@ -56,7 +72,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   const state = SessionState.fold(sessionId, yield* journal.read(sessionId, { after: 0 }))
   const lock = yield* Semaphore.make(1)
   const stopping = yield* Latch.make(false)
-  let isStale = false
+  let stale: OwnerStale | undefined
 
   const write = (facts: ReadonlyArray<Fact>, expectedSeq: number) =>
     CrashPoint.hitAll(facts, "before-commit").pipe(
@@ -65,7 +81,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
     )
 
   const spoil = Effect.sync(() => {
-    isStale = true
+    stale ??= new OwnerStale(false)
   })
 
   const record = (events: ReadonlyArray<TurnEvent>): void => {
@@ -82,10 +98,17 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
     (events) => Effect.sync(() => record(events))
   )
 
+  // Closed before it is read, so that what is announced meanwhile is announced again.
+  const announced = Effect.suspend(() => {
+    if (!news.isOpen()) return Effect.void
+    news.closeUnsafe()
+    return foreign
+  })
+
   /** O3, and a failure of storage leaves the owner stale (O2). */
   const exclusive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E | OwnerStale> =>
     lock.withPermits(1)(
-      Effect.suspend(() => (isStale ? Effect.fail<E | OwnerStale>(new OwnerStale()) : effect)).pipe(
+      Effect.suspend(() => (stale === undefined ? effect : Effect.fail<E | OwnerStale>(stale))).pipe(
         Effect.onError(() => spoil),
         Effect.uninterruptible
       )
@@ -94,6 +117,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   const decide: Owner["decide"] = (decision) =>
     exclusive(
       Effect.gen(function* () {
+        yield* announced
         for (;;) {
           const facts = decision(state)
           if (facts.length === 0) return
@@ -108,19 +132,22 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
       })
     )
 
-  const ahead: Owner["ahead"] = (facts) => (facts.length === 0 ? Effect.succeed(Effect.void) : aheadOf(facts))
-
-  const aheadOf = (facts: ReadonlyArray<Fact>) =>
-    Effect.suspend(() => {
-      if (isStale) return Effect.as(lock.release(1), Effect.fail(new OwnerStale()))
-      for (const fact of facts) SessionState.applyFact(state, fact)
-      return behindBack(facts).pipe(
-        Effect.onError(() => spoil),
-        Effect.ensuring(lock.release(1)),
-        Effect.forkIn(scope, { startImmediately: true }),
-        Effect.map((writing) => Fiber.join(writing))
-      )
-    }).pipe(
+  const ahead: Owner["ahead"] = (decision) =>
+    Effect.suspend(() => (stale === undefined ? announced : Effect.void)).pipe(
+      Effect.andThen(
+        Effect.suspend(() => {
+          const facts = stale === undefined ? decision(state) : []
+          if (facts.length === 0)
+            return Effect.as(lock.release(1), stale === undefined ? Effect.void : Effect.fail(stale))
+          for (const fact of facts) SessionState.applyFact(state, fact)
+          return behindBack(facts).pipe(
+            Effect.onError(() => spoil),
+            Effect.ensuring(lock.release(1)),
+            Effect.forkIn(scope, { startImmediately: true, uninterruptible: true }),
+            Effect.map((writing) => Fiber.join(writing))
+          )
+        })
+      ),
       Effect.onError(() => Effect.andThen(spoil, lock.release(1))),
       (writing) => Effect.andThen(lock.take(1), writing),
       Effect.uninterruptible
@@ -138,19 +165,36 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
       // Others wrote in between. What they can write (admissions, cancels) follows as well from the state that is ahead,
       // unless both touched the same item of the inbox.
       const events = yield* journal.read(sessionId, { after: state.seq })
-      if (events.some((event) => touchesSameItem(event, facts))) return yield* Effect.fail(new OwnerStale())
+      if (events.some((event) => touchesSameItem(event, facts))) return yield* overtaken(facts)
       record(events)
     }
   })
 
-  const catchUp = exclusive(foreign)
+  /** Saves the results of a write that cannot happen as decided (O2). */
+  const overtaken = Effect.fnUntraced(function* (facts: ReadonlyArray<Fact>) {
+    stale ??= new OwnerStale(true)
+    const end = facts.findIndex((fact) => fact.type !== "call.completed" && fact.type !== "call.receipt")
+    const results = facts.slice(0, Math.max(0, end))
+    if (results.length > 0) {
+      const saved = journal.append({ sessionId, fence, expectedSeq: undefined, facts: results })
+      hub.publish(sessionId, yield* Effect.catchTag(saved, "SeqBehind", Effect.die))
+    }
+    return yield* Effect.fail(stale)
+  })
+
+  const catchUp = exclusive(
+    Effect.suspend(() => {
+      news.closeUnsafe()
+      return foreign
+    })
+  )
 
   if (state.turn?.cancelling !== undefined) stopping.openUnsafe()
 
   const owner: Owner = {
     sessionId,
     state,
-    isStale: () => isStale,
+    stale: () => stale,
     decide,
     ahead,
     cancelled: stopping.await,

@@ -70,7 +70,7 @@ export const runCalls = Effect.fn("Step.runCalls")(function* (
     for (;;) {
       if (running === 0 || unrecorded.length === 0) break
       // Not waited for: the write that requests the next step comes after it in any case.
-      yield* Effect.asVoid(owner.ahead(unrecorded.splice(0)))
+      yield* Effect.asVoid(owner.ahead(() => unrecorded.splice(0)))
     }
     isRecording = false
   }, Effect.uninterruptible)

@@ -66,8 +66,7 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   const { prepare } = yield* Prepare
   const { state, sessionId } = owner
   const isOpen = state.turn !== undefined
-  const item = Inbox.nextStart(state.pending)
-  if (!isOpen && item === undefined) return Option.none<Opened>()
+  if (!isOpen && Inbox.nextStart(state.pending) === undefined) return Option.none<Opened>()
   const turnId = state.turn?.id ?? Ids.turnId(state.turns + 1)
   const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
   if (Exit.isFailure(prepared) && Cause.hasInterruptsOnly(prepared.cause))
@@ -75,9 +74,17 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let saved: Effect.Effect<void, WriteError> = Effect.void
   if (isOpen) yield* owner.decide((current) => (current.turn === undefined ? [] : Ledger.recovery(current.turn.ledger)))
-  else if (item !== undefined) {
+  else {
     const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
-    saved = yield* owner.ahead(TurnPlan.startTurn(state, item, { model: config.modelName, limits }))
+    saved = yield* owner.ahead((current) => {
+      const item = Inbox.nextStart(current.pending)
+      return item === undefined ? [] : TurnPlan.startTurn(current, item, { model: config.modelName, limits })
+    })
+    // What waited may have been withdrawn while the Turn was prepared.
+    if (state.turn === undefined) {
+      yield* saved
+      return Option.none<Opened>()
+    }
   }
   // The Turn is open now: a preparation that failed ends it by the finalizer, like every other failure.
   if (Exit.isFailure(prepared)) return yield* Effect.failCause(prepared.cause)
@@ -105,8 +112,9 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
           TurnPlan.acceptFinal(state, open, response.value)
         )
       }
-      const accepted = TurnPlan.accept(owner.state, turn, response.value, (tool) => config.policies.get(tool)?.effects)
-      saved = yield* owner.ahead(accepted.facts)
+      saved = yield* owner.ahead(
+        (state) => TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool)?.effects).facts
+      )
     } else {
       const done = yield* beforeDeadline(turn, Step.runCalls(context, Ledger.openCalls(turn.ledger), saved))
       const now = yield* Clock.currentTimeMillis
@@ -114,14 +122,14 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
         yield* Effect.flatten(record(owner, unrecorded, () => []))
         yield* Effect.flatten(record(owner, unrecorded, () => Ledger.receipts(turn.ledger, "timed-out")))
       }
-      saved = yield* record(owner, unrecorded, () => TurnPlan.nextStep(owner.state, turn, now))
+      saved = yield* record(owner, unrecorded, (state) => TurnPlan.nextStep(state, turn, now))
     }
   }
 })
 
-/** Writes what is not recorded yet, and what comes after it, ahead. */
-const record = (owner: Owner, unrecorded: Array<Fact>, next: () => ReadonlyArray<Fact>) =>
-  Effect.uninterruptible(Effect.suspend(() => owner.ahead([...unrecorded.splice(0), ...next()])))
+/** Writes what is not recorded yet, and what comes after it unless the Turn has been told to stop, ahead. */
+const record = (owner: Owner, unrecorded: Array<Fact>, next: (state: SessionState) => ReadonlyArray<Fact>) =>
+  owner.ahead((state) => [...unrecorded.splice(0), ...(state.turn?.cancelling === undefined ? next(state) : [])])
 
 /** Stops what runs when the Turn's time is over. */
 const beforeDeadline = <A, E, R>(
@@ -179,7 +187,7 @@ const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, 
 }
 
 const endingOf = (owner: Owner, exit: Exit.Exit<unknown, unknown>): TurnPlan.Ending | undefined => {
-  if (owner.isStale() || owner.state.turn === undefined) return undefined
+  if (owner.stale() !== undefined || owner.state.turn === undefined) return undefined
   const { cancelling } = owner.state.turn
   if (cancelling !== undefined) return { type: "cancelled", by: cancelling.by, reason: cancelling.reason }
   if (Exit.isSuccess(exit)) return undefined
