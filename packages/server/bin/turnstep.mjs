@@ -1,1 +1,58 @@
 #!/usr/bin/env node
+// Starts the command line on a Node that can run it: from dist where the package is built, from source in a checkout.
+// Plain JavaScript for old Nodes too: everything newer is loaded after the version check.
+import { spawn } from "node:child_process"
+import { existsSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import * as module from "node:module"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const FLOOR = [22, 19]
+const home = dirname(dirname(fileURLToPath(import.meta.url)))
+
+const [major, minor] = process.versions.node.split(".").map(Number)
+if (major > FLOOR[0] || (major === FLOOR[0] && minor >= FLOOR[1])) {
+  if (module.enableCompileCache) module.enableCompileCache()
+  await start()
+} else {
+  restart()
+}
+
+/** A checkout has the sources of its packages beside each other; a published package has none of a workspace around it. */
+async function start() {
+  const isCheckout = existsSync(join(home, "../../packages/server/src/main.ts"))
+  if (!isCheckout) return import(new URL("../dist/main.js", import.meta.url).href)
+  const condition = "@turnstep/source"
+  module.registerHooks({
+    resolve: (specifier, context, next) =>
+      next(specifier, { ...context, conditions: [...(context.conditions || []), condition] })
+  })
+  return import(new URL("../src/main.ts", import.meta.url).href)
+}
+
+/** Runs the same command on the Node that came with the packages. */
+function restart() {
+  const node = shipped()
+  if (node === undefined) {
+    console.error(
+      `turnstep: needs Node ${FLOOR.join(".")} or newer, and this is ${process.versions.node}. Install Node 24 from https://nodejs.org.`
+    )
+    process.exit(1)
+  }
+  const child = spawn(node, [...process.execArgv, ...process.argv.slice(1)], { stdio: "inherit" })
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal))
+  child.on("exit", (code) => process.exit(code === null ? 1 : code))
+}
+
+function shipped() {
+  const platform = process.platform === "win32" ? "win" : process.platform
+  const name = `node-${platform}-${process.arch}`
+  const file = process.platform === "win32" ? "bin/node.exe" : "bin/node"
+  try {
+    const found = join(dirname(createRequire(import.meta.url).resolve(`${name}/package.json`)), file)
+    return existsSync(found) ? found : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * From settings to a server that runs, until it is told to stop.
+ *
+ * Owns: what is put together from which setting, what is said at the start, and in which words a start fails. Does not own:
+ * the settings (`Config`), the server (`Server`).
+ *
+ * - L1. It ends from the outside in: HTTP first, then the runtime lets its sessions go, then the database.
+ * - L2. A start that fails says in one line what is wrong and what to do; never more, and never a secret.
+ */
+import * as Postgres from "@turnstep/runtime/database/Postgres"
+import * as Pglite from "@turnstep/runtime/database/Pglite"
+import * as Demo from "@turnstep/runtime/model/Demo"
+import * as Models from "@turnstep/runtime/model/Models"
+import * as Runtime from "@turnstep/runtime/Runtime"
+import * as DemoTools from "@turnstep/runtime/tools/DemoTools"
+import * as Workspace from "@turnstep/runtime/tools/Workspace"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Model from "effect/ai/Model"
+import * as Console from "effect/Console"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as HttpServer from "effect/http/HttpServer"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Path from "effect/Path"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type * as SqlError from "effect/sql/SqlError"
+import * as Config from "./Config.ts"
+import * as DefaultAgent from "./DefaultAgent.ts"
+import { bracketed, isWildcard } from "./http/Access.ts"
+import * as Server from "./Server.ts"
+import * as Token from "./Token.ts"
+import { version } from "./Version.ts"
+
+/** The database does not let us in, or is not there. */
+export class DatabaseUnusable extends Schema.TaggedError<DatabaseUnusable>()("DatabaseUnusable", {
+  place: Schema.String,
+  problem: Schema.String
+}) {
+  override get message() {
+    return `The database at ${this.place} ${this.problem}`
+  }
+}
+
+/** Serves until it is interrupted (L1, L2). */
+export const run = Effect.fn("Launch.run")(
+  function* (command: "dev" | "serve", flags: Config.Flags) {
+    const resolved = yield* Config.resolve(flags)
+    const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
+    const token = config.token.value ?? (yield* Token.ensure(config.data.value))
+    const context = yield* Layer.build(application(config, token))
+    yield* announce(config, Context.get(context, HttpServer.HttpServer))
+    return yield* Effect.never
+  },
+  Effect.scoped,
+  Effect.provide([
+    SecureRandom.layerWebCrypto,
+    Logger.layer([Logger.consolePretty()]),
+    Layer.succeed(Logger.LogToStderr, true)
+  ])
+)
+
+/** Everything that runs, for these settings. */
+const application = (config: Config.Config, token: Redacted.Redacted) => {
+  const isDemo = config.model.value === "demo"
+  const server = Server.layer({
+    host: config.host.value,
+    port: config.port.value,
+    token,
+    allowHosts: config.allowHosts.value,
+    allowOrigins: config.allowOrigins.value,
+    about: {
+      model: { name: config.model.value, demo: isDemo },
+      agents: ["default"],
+      storage: config.databaseUrl.value === undefined ? "pglite" : "postgres"
+    }
+  })
+  return server.pipe(
+    Layer.provide(
+      isDemo ? demoRuntime : Layer.provide(Runtime.layerSql([DefaultAgent.agent]), Models.layer(config.model.value))
+    ),
+    Layer.provide([Workspace.layer({ root: config.workspace.value }), database(config)])
+  )
+}
+
+const demoRuntime = Runtime.layerSql([DefaultAgent.demoAgent]).pipe(
+  Layer.provide([Demo.layer, Layer.succeed(Model.ModelName, Demo.modelId), DemoTools.layer])
+)
+
+const database = ({ data, databaseUrl }: Config.Config) => {
+  const url = databaseUrl.value
+  if (url === undefined) {
+    const layer = Layer.unwrap(Effect.map(Path.Path, (path) => Pglite.layer({ dataDir: path.join(data.value, "db") })))
+    return Layer.catchTag(layer, "SqlError", refuseDatabase(`${data.value}/db`))
+  }
+  return Layer.catchTag(Postgres.layer({ url }), "SqlError", refuseDatabase(placeOf(url)))
+}
+
+const refuseDatabase = (place: string) => (error: SqlError.SqlError) =>
+  Layer.effectContext(new DatabaseUnusable({ place, problem: problemOf(error) }))
+
+const problemOf = (error: SqlError.SqlError): string => {
+  switch (error.reason._tag) {
+    case "ConnectionError":
+      return "cannot be reached. Start it, or correct DATABASE_URL."
+    case "AuthenticationError":
+      return "does not let this user in. Correct the user and password in DATABASE_URL."
+    case "AuthorizationError":
+      return "does not let this user create its tables. Grant CREATE on the schema, or use another user."
+    default:
+      return `cannot be used (${error.reason._tag}). Check that DATABASE_URL names a PostgreSQL database of version 15 or later.`
+  }
+}
+
+/** A database URL without what is secret in it. */
+const placeOf = (url: Redacted.Redacted): string => {
+  const parsed = URL.parse(Redacted.value(url))
+  return parsed === null ? "DATABASE_URL" : `${parsed.host}${parsed.pathname}`
+}
+
+/** Says what runs, where, and how to stop it; on stderr, which is for people. */
+const announce = Effect.fnUntraced(function* (config: Config.Config, server: HttpServer.HttpServer["Service"]) {
+  const path = yield* Path.Path
+  const host = isWildcard(config.host.value) ? "127.0.0.1" : bracketed(config.host.value)
+  const url = `http://${host}:${"port" in server.address ? server.address.port : config.port.value}`
+  const isDemo = config.model.value === "demo"
+  const keys = isDemo ? yield* Models.announced : []
+  const lines = [
+    ["api", `${url}/api`],
+    ["docs", `${url}/api/docs`],
+    ["token", config.token.value === undefined ? yield* Token.fileIn(config.data.value) : "from TURNSTEP_TOKEN"],
+    ["storage", storageOf(config)],
+    ["model", isDemo ? "demo (scripted, not an LLM)" : config.model.value],
+    ["workspace", path.resolve(config.workspace.value)],
+    ...keys.map(({ provider, variable }) => [
+      "found",
+      `${variable}: to use it, turnstep dev --model ${provider}/<model>`
+    ]),
+    ["stop", "Ctrl-C"]
+  ]
+  const width = Math.max(...lines.map(([name = ""]) => name.length))
+  yield* Console.error(
+    [`turnstep ${version}`, ...lines.map(([name = "", text]) => `  ${name.padEnd(width)}  ${text}`)].join("\n")
+  )
+})
+
+const storageOf = ({ data, databaseUrl }: Config.Config): string =>
+  databaseUrl.value === undefined
+    ? `PGlite in ${data.value}/db`
+    : `PostgreSQL at ${placeOf(databaseUrl.value)} (from ${databaseUrl.name})`
