@@ -2,7 +2,7 @@
 // Starts the command line on a Node that can run it: from dist where the package is built, from source in a checkout.
 // Plain JavaScript for old Nodes too: everything newer is loaded after the version check.
 import { spawn } from "node:child_process"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import * as module from "node:module"
 import { dirname, join } from "node:path"
