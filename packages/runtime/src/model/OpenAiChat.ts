@@ -4,8 +4,8 @@
  * Speaks to OpenAI and to the many servers that copy its wire. Requests always
  * stream; `generateText` collects the same stream.
  *
- * Owns: one request from prompt to parts and errors. Does not own: retries,
- * time-outs, or the validity of the history.
+ * Owns: the endpoint, the key, and what is encoded once for all calls. Does not
+ * own: one call (`ChatCall`), retries, time-outs, or the validity of the history.
  *
  * - O1. A tool call is told only after a whole response; half a stream fails with
  *   a retryable `NetworkError`.
@@ -16,24 +16,19 @@ import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
-import type * as Response from "effect/ai/Response"
-import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { constVoid } from "effect/Function"
 import * as Layer from "effect/Layer"
-import * as Queue from "effect/Queue"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import * as CallSpan from "./CallSpan.ts"
-import * as ChatDecoder from "./openai/ChatDecoder.ts"
+import * as ChatCall from "./openai/ChatCall.ts"
 import type * as ChatMessage from "./openai/ChatMessage.ts"
+import * as ChatPart from "./openai/ChatPart.ts"
 import * as ChatRequest from "./openai/ChatRequest.ts"
 import * as Exchange from "./openai/Exchange.ts"
-import * as SseDecoder from "./openai/SseDecoder.ts"
+import * as OwnedCalls from "./OwnedCalls.ts"
 import * as ProviderRefusal from "./ProviderRefusal.ts"
-import * as ResponseContent from "./ResponseContent.ts"
 
 /** Where the model is and how to ask it. */
 export interface Options {
@@ -56,98 +51,43 @@ export const make = Effect.fn("OpenAiChat.make")(function* (
   options: Options
 ): Effect.fn.Return<LanguageModel.LanguageModel, never, Scope.Scope> {
   const key = options.apiKey === undefined ? undefined : Redacted.value(options.apiKey).trim()
-  const url = completionsUrl(options.baseUrl)
-  const post = url === undefined ? undefined : yield* Exchange.make({ url, headers: headersOf(options, key) })
+  const endpoint = completionsUrl(options.baseUrl)
+  const post = endpoint && (yield* Exchange.make({ url: endpoint, headers: headersOf(options, key) }))
   const encode = ChatRequest.encoder(options)
   const scrub = ProviderRefusal.scrubber(key)
-  const where = { method: "POST", url: url === undefined ? scrub(options.baseUrl) : url.origin + url.pathname }
+  const url = endpoint === undefined ? scrub(options.baseUrl) : endpoint.origin + endpoint.pathname
+  const provider = options.provider ?? "openai"
 
-  const start = (
-    request: LanguageModel.ProviderOptions,
-    queue: Queue.Queue<Response.StreamPartEncoded, AiError.AiError | Cause.Done>,
-    clock: Clock.Clock
-  ): (() => void) => {
-    const fail = (reason: AiError.AiErrorReason): void => {
-      Queue.failCauseUnsafe(queue, Cause.fail(AiError.make({ module: "OpenAiChat", method: "streamText", reason })))
-    }
-    const networkError = (reason: AiError.NetworkError["reason"], description: string): void =>
-      fail(new AiError.NetworkError({ ...where, reason, description: scrub(description) }))
+  const start: OwnedCalls.Provider<ChatPart.ChatPart>["start"] = (request, now, tell) => {
+    const fail = (reason: AiError.AiErrorReason) =>
+      tell([], { error: AiError.make({ module: "OpenAiChat", method: "streamText", reason }) })
     if (post === undefined) {
-      networkError("InvalidUrlError", "the base URL is not an http(s) URL")
+      fail(ChatCall.networkError({ url, scrub }, "InvalidUrlError", "the base URL is not an http(s) URL"))
       return constVoid
     }
-    const refuse = (refusal: ProviderRefusal.ProviderRefusal): void =>
-      fail(
-        ProviderRefusal.toReason(refusal, { now: clock.currentTimeMillisUnsafe(), scrub, hasKey: key !== undefined })
-      )
-    const blame = (fault: ChatDecoder.Fault): void => {
-      switch (fault._tag) {
-        case "CutShort":
-          return networkError("TransportError", "the response ended without a finish reason")
-        case "Garbled":
-          return fail(
-            new AiError.InternalProviderError({ description: `not JSON: ${scrub(fault.payload).slice(0, 200)}` })
-          )
-        case "Reported":
-          return refuse({ status: undefined, headers: {}, body: fault.error })
-      }
-    }
-    const frames = SseDecoder.make()
-    const chunks = ChatDecoder.make()
-    let running: Exchange.Running | undefined
-    let isSettled = false
-
-    /** Takes payloads; with `isLast` the response has nothing more to say. */
-    const take = (payloads: ReadonlyArray<string>, isLast: boolean): void => {
-      const parts: Array<Response.StreamPartEncoded> = []
-      let fault: ChatDecoder.Fault | undefined
-      for (let i = 0; i < payloads.length && fault === undefined; i++) fault = chunks.push(payloads[i] ?? "", parts)
-      if (isLast && fault?._tag === "Garbled") fault = undefined // a piece of a chunk: `end` knows whether it is missed
-      isSettled = isLast || fault !== undefined || chunks.isDone()
-      if (isSettled) fault ??= chunks.end(parts)
-      if (parts.length > 0) Queue.offerAllUnsafe(queue, parts)
-      if (!isSettled) return
-      if (fault !== undefined) blame(fault)
-      else {
-        const finish = parts.at(-1)
-        if (finish?.type === "finish") CallSpan.annotate(request, options.provider ?? "openai", options.model, finish)
-        Queue.endUnsafe(queue)
-      }
-    }
-
     try {
-      running = post(encode(request), {
-        onText: (text) => {
-          if (!isSettled) take(frames.push(text), false)
-        },
-        onEnd: () => {
-          if (isSettled) return
-          const payload = frames.end()
-          take(payload === undefined ? [] : [payload], true)
-        },
-        onRefused: refuse,
-        onFailure: (description) => networkError("TransportError", description)
+      return ChatCall.start({ post, url, scrub, hasKey: key !== undefined }, encode(request), now, (parts, ending) => {
+        if (ending?.error !== undefined) {
+          if (parts.length > 0) tell(parts)
+          return fail(ending.error)
+        }
+        const finish = parts.at(-1)
+        if (finish?.type === "finish") CallSpan.annotate(request, provider, options.model, finish)
+        tell(parts, ending && { error: undefined })
       })
     } catch (cause) {
-      if (AiError.isAiErrorReason(cause)) fail(cause)
-      else networkError("EncodeError", cause instanceof Error ? cause.message : String(cause))
+      // a value that is not JSON, a tool or a schema the wire cannot say, a header that HTTP forbids
+      fail(
+        AiError.isAiErrorReason(cause)
+          ? cause
+          : ChatCall.networkError({ url, scrub }, "EncodeError", cause instanceof Error ? cause.message : String(cause))
+      )
+      return constVoid
     }
-    return () => (isSettled ? running?.release() : running?.cancel())
   }
 
-  const streamText = (request: LanguageModel.ProviderOptions) =>
-    Stream.callback<Response.StreamPartEncoded, AiError.AiError>((queue) =>
-      Clock.clockWith((clock) => {
-        const stop = start(request, queue, clock)
-        return Effect.addFinalizer(() => Effect.sync(stop)) // O2
-      })
-    )
-
-  return yield* LanguageModel.make({
-    streamText,
-    generateText: (request) => Effect.map(Stream.runCollect(streamText(request)), ResponseContent.fromStream),
-    codecTransformer: OpenAiStructuredOutput.toCodecOpenAI
-  })
+  const codecTransformer = OpenAiStructuredOutput.toCodecOpenAI
+  return yield* OwnedCalls.make({ start, decode: ChatPart.decode, codecTransformer })
 })
 
 /** The model as a layer. */

@@ -12,13 +12,12 @@
  * - D3. Text and reasoning blocks are closed before the next block or the end.
  */
 import type * as Response from "effect/ai/Response"
-import * as DateTime from "effect/DateTime"
-import * as Option from "effect/Option"
 import * as ToolArguments from "../ToolArguments.ts"
+import type { ChatPart } from "./ChatPart.ts"
 import * as ToolCallSlots from "./ToolCallSlots.ts"
 import * as Usage from "./ChatUsage.ts"
 
-type Parts = Array<Response.StreamPartEncoded>
+type Parts = Array<ChatPart>
 
 /** Why a response cannot be used: the provider said so, a payload is not JSON, or it ended too early. */
 export type Fault =
@@ -168,18 +167,11 @@ const parse = (text: string): unknown => {
 const textOf = (items: ReadonlyArray<unknown>): string =>
   items.map((item) => (isFields(item) && typeof item["text"] === "string" ? item["text"] : "")).join("")
 
-const metadataOf = (chunk: Fields): Response.ResponseMetadataPartEncoded | undefined => {
-  const { created, id, model } = chunk
+const metadataOf = ({ id, model }: Fields): Extract<ChatPart, { readonly type: "response-metadata" }> | undefined => {
   const hasId = typeof id === "string" && id !== ""
   const hasModel = typeof model === "string" && model !== ""
   if (!hasId && !hasModel) return undefined
-  const at = typeof created === "number" && created > 0 ? DateTime.make(created * 1000) : Option.none()
-  return {
-    type: "response-metadata",
-    ...(hasId ? { id } : undefined),
-    ...(hasModel ? { modelId: model } : undefined),
-    ...(Option.isSome(at) ? { timestamp: DateTime.formatIso(at.value) } : undefined)
-  }
+  return { type: "response-metadata", ...(hasId ? { id } : undefined), ...(hasModel ? { modelId: model } : undefined) }
 }
 
 /** Finish reasons that mean that the provider gave up in the middle. */

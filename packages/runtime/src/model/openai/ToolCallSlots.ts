@@ -8,8 +8,8 @@
  * - C1. Ids are non-empty and unique within the response, whatever the provider sent.
  * - C2. A call's id never changes once a part has named it.
  */
-import type * as Response from "effect/ai/Response"
 import * as ToolArguments from "../ToolArguments.ts"
+import type { ChatPart } from "./ChatPart.ts"
 
 /** One call. */
 export interface Slot {
@@ -25,9 +25,9 @@ export interface Slot {
 export interface ToolCallSlots {
   readonly slots: ReadonlyArray<Slot>
   /** Takes the `tool_calls` of one delta and appends the parts that tell of it. */
-  readonly take: (deltas: ReadonlyArray<unknown>, out: Array<Response.StreamPartEncoded>) => void
+  readonly take: (deltas: ReadonlyArray<unknown>, out: Array<ChatPart>) => void
   /** Gives nameless calls their id and closes the parameters of all. */
-  readonly close: (out: Array<Response.StreamPartEncoded>) => void
+  readonly close: (out: Array<ChatPart>) => void
 }
 
 /** No calls yet. `responseId` makes minted ids differ between responses. */
@@ -45,7 +45,7 @@ export const make = (responseId: () => string | undefined): ToolCallSlots => {
     return id
   }
 
-  const open = (slot: Slot, out: Array<Response.StreamPartEncoded>): string => {
+  const open = (slot: Slot, out: Array<ChatPart>): string => {
     const id = slot.wireId === undefined || taken.has(slot.wireId) ? mint(slots.indexOf(slot)) : slot.wireId // C1
     slot.id = id
     taken.add(id)
@@ -54,7 +54,7 @@ export const make = (responseId: () => string | undefined): ToolCallSlots => {
     return id
   }
 
-  const takeOne = (delta: unknown, out: Array<Response.StreamPartEncoded>): void => {
+  const takeOne = (delta: unknown, out: Array<ChatPart>): void => {
     const piece = read(delta)
     if (piece === undefined) return
     let slot = find(slots, piece)

@@ -1,0 +1,125 @@
+/**
+ * One call on the OpenAI Chat wire: from the request's body to parts and an ending.
+ *
+ * Owns: how the exchange, the framing and the decoder play together. Does not
+ * own: encoding (`ChatRequest`), or who waits for the parts.
+ *
+ * - K1. Exactly one ending is told, after the last parts, unless the call is stopped first.
+ * - K2. The ending of a whole response is told when its connection is free again, so
+ *   that the next request finds it; a server that keeps it open after `[DONE]` is
+ *   not waited for.
+ */
+import * as AiError from "effect/ai/AiError"
+import * as ProviderRefusal from "../ProviderRefusal.ts"
+import type { ChatPart } from "./ChatPart.ts"
+import * as ChatDecoder from "./ChatDecoder.ts"
+import type * as Exchange from "./Exchange.ts"
+import * as SseDecoder from "./SseDecoder.ts"
+
+type Parts = ReadonlyArray<ChatPart>
+
+/** How a call ended: with a whole response, or with the reason why there is none. */
+export interface Ending {
+  readonly error: AiError.AiErrorReason | undefined
+}
+
+/** What a call needs to know of its model. */
+export interface Connection {
+  readonly post: Exchange.Exchange
+  /** The endpoint, as errors name it. */
+  readonly url: string
+  /** Removes the API key from a text. */
+  readonly scrub: (text: string) => string
+  readonly hasKey: boolean
+}
+
+/** Sends the body; `tell` hears of the parts and of the ending. Gives what stops the call at once. */
+export const start = (
+  connection: Connection,
+  body: string,
+  now: () => number,
+  tell: (parts: Parts, ending?: Ending) => void
+): (() => void) => {
+  const frames = SseDecoder.make()
+  const chunks = ChatDecoder.make()
+  let last: Parts = [] // parts of a whole response that wait for its ending
+  let state: "reading" | "whole" | "over" = "reading"
+  let isWhole = false
+
+  const end = (parts: Parts, error: AiError.AiErrorReason | undefined): void => {
+    if (state === "over") return // K1
+    state = "over"
+    tell(parts, { error })
+  }
+
+  const settle = (): void => end(last, undefined)
+
+  /** Takes payloads; with `isLast` the response has nothing more to say. */
+  const take = (payloads: ReadonlyArray<string>, isLast: boolean): void => {
+    const parts: Array<ChatPart> = []
+    let fault: ChatDecoder.Fault | undefined
+    for (const payload of payloads) {
+      fault = chunks.push(payload, parts)
+      if (fault !== undefined) break
+    }
+    if (isLast && fault?._tag === "Garbled") fault = undefined // a piece of a chunk: `end` knows whether it is missed
+    const isOver = isLast || chunks.isDone()
+    if (fault === undefined && isOver) fault = chunks.end(parts)
+    if (fault !== undefined) return end(parts, reasonFor(fault, connection, now))
+    if (!isOver) return parts.length > 0 ? tell(parts) : undefined
+    last = parts
+    isWhole = true
+    state = "whole"
+    if (!isLast) setImmediate(settle) // K2
+  }
+
+  const running = connection.post(body, {
+    onText: (text) => {
+      if (state === "reading") take(frames.push(text), false)
+    },
+    onEnd: () => {
+      if (state === "reading") {
+        const payload = frames.end()
+        take(payload === undefined ? [] : [payload], true)
+      }
+      if (state === "whole") queueMicrotask(settle) // K2: node frees the socket before its microtasks
+    },
+    onRefused: (refusal) =>
+      end([], ProviderRefusal.toReason(refusal, { now: now(), scrub: connection.scrub, hasKey: connection.hasKey })),
+    onFailure: (description) =>
+      state === "whole" ? settle() : end([], networkError(connection, "TransportError", description))
+  })
+  return () => {
+    state = "over"
+    return isWhole ? running.release() : running.cancel()
+  }
+}
+
+/** A failure of the connection or of the request itself. */
+export const networkError = (
+  connection: Pick<Connection, "url" | "scrub">,
+  reason: AiError.NetworkError["reason"],
+  description: string
+): AiError.NetworkError =>
+  new AiError.NetworkError({
+    reason,
+    method: "POST",
+    url: connection.url,
+    description: connection.scrub(description)
+  })
+
+const reasonFor = (fault: ChatDecoder.Fault, connection: Connection, now: () => number): AiError.AiErrorReason => {
+  switch (fault._tag) {
+    case "CutShort":
+      return networkError(connection, "TransportError", "the response ended without a finish reason")
+    case "Garbled": {
+      const description = `not JSON: ${connection.scrub(fault.payload).slice(0, 200)}`
+      return new AiError.InternalProviderError({ description })
+    }
+    case "Reported":
+      return ProviderRefusal.toReason(
+        { status: undefined, headers: {}, body: fault.error },
+        { now: now(), scrub: connection.scrub, hasKey: connection.hasKey }
+      )
+  }
+}
