@@ -34,6 +34,8 @@ export class EventHub extends Context.Service<
   {
     readonly publish: (sessionId: SessionId, events: ReadonlyArray<TurnEvent>) => void
     readonly show: (sessionId: SessionId, ephemeral: Ephemeral) => void
+    /** Whether nothing more will ever be heard: the runtime is closing. */
+    readonly isClosed: () => boolean
     /** Listens until the scope closes, and returns the answer in progress at that moment. */
     readonly listen: (
       sessionId: SessionId
@@ -53,6 +55,7 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
   EventHub,
   Effect.gen(function* () {
     const topics = new Map<SessionId, Topic>()
+    let isClosed = false
     const topic = (sessionId: SessionId): Topic => {
       let found = topics.get(sessionId)
       if (found === undefined) topics.set(sessionId, (found = { listeners: new Set(), partial: undefined }))
@@ -70,11 +73,13 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
     }
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
+        isClosed = true
         for (const { listeners } of topics.values()) for (const listener of listeners) Queue.endUnsafe(listener)
         topics.clear()
       })
     )
     return EventHub.of({
+      isClosed: () => isClosed,
       publish: (sessionId, events) => {
         const found = topics.get(sessionId)
         if (found === undefined) return
@@ -93,6 +98,10 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       listen: (sessionId) =>
         Effect.gen(function* () {
           const listener = yield* Queue.make<Heard, Cause.Done>({ capacity, strategy: "dropping" })
+          if (isClosed) {
+            Queue.endUnsafe(listener)
+            return { heard: listener, partial: undefined }
+          }
           yield* Effect.acquireRelease(
             Effect.sync(() => topic(sessionId).listeners.add(listener)),
             () =>

@@ -56,35 +56,46 @@ export const layer = Layer.effect(
       const send: Session["send"] = (input, options = {}) =>
         admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
       const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
+      const watcher: Watch.Watcher = { from: watch, isOver: hub.isClosed }
       const cancel = (turnId: string, by: "user" | "caller", reason: string | undefined) =>
         admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
-      const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watch(after), id, turnId)
+      const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watcher, after, id, turnId)
       return {
         id,
         send,
         steer: (input, options) => send(input, { ...options, delivery: "steer" }),
         followUp: (input, options) => send(input, { ...options, delivery: "follow-up" }),
-        run: Effect.fn("Session.run")(function* (input) {
-          const { seq } = yield* summaryOf(id)
-          const { itemId } = yield* send(input, { delivery: "follow-up" })
-          const started = Watch.startOf(watch(seq), itemId)
-          const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
-            Effect.catchTag("ItemSettled", () =>
-              Effect.flatMap(started, (turnId) =>
-                Effect.andThen(cancel(turnId, "caller", undefined), outcome(turnId, seq))
-              )
+        run: Effect.fn("Session.run")(
+          (input: Input) =>
+            Effect.uninterruptibleMask((restore) =>
+              Effect.gen(function* () {
+                const { seq } = yield* restore(summaryOf(id))
+                const { itemId } = yield* send(input, { delivery: "follow-up" })
+                const started = Watch.startOf(watcher, seq, id, itemId)
+                const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
+                  Effect.catchTag("ItemSettled", () =>
+                    Effect.flatMap(started, (turnId) =>
+                      Effect.andThen(cancel(turnId, "caller", undefined), outcome(turnId, seq))
+                    )
+                  ),
+                  Effect.ignore
+                )
+                return yield* Effect.onInterrupt(
+                  restore(Effect.flatMap(started, (turnId) => outcome(turnId, seq))),
+                  () => abandon
+                )
+              })
             ),
-            Effect.ignore
-          )
-          return yield* Effect.onInterrupt(
-            Effect.flatMap(started, (turnId) => outcome(turnId, seq)),
-            () => abandon
-          )
-        }),
-        outcome: Effect.fn("Session.outcome")(function* (turnId) {
-          yield* summaryOf(id)
-          return yield* outcome(turnId, 0)
-        }),
+          // The runtime is closing: the Turn goes on elsewhere, only the waiting ends.
+          Effect.catchTag("WatchOver", () => Effect.interrupt)
+        ),
+        outcome: Effect.fn("Session.outcome")(
+          function* (turnId) {
+            yield* summaryOf(id)
+            return yield* outcome(turnId, 0)
+          },
+          Effect.catchTag("WatchOver", () => Effect.interrupt)
+        ),
         cancel: (turnId, reason) => cancel(turnId, "user", reason),
         move: (itemId, delivery) => admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery)),
         withdraw: (itemId) => admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)),

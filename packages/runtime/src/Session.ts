@@ -77,8 +77,11 @@ export interface Session {
   readonly id: SessionId
   /** Admits a message durably and says what becomes of it. */
   readonly send: (input: Input, options?: SendOptions) => Effect.Effect<Inbox.Admission, SendError>
-  /** Sends a message and waits for the Turn it starts. Interrupting the wait cancels that Turn. */
-  readonly run: (input: Input) => Effect.Effect<TurnOutcome, SendError | TurnFailed>
+  /**
+   * Sends a message and waits for the Turn it starts. Interrupting the wait cancels that Turn. `ItemSettled` when somebody
+   * took the message back before its Turn.
+   */
+  readonly run: (input: Input) => Effect.Effect<TurnOutcome, SendError | TurnFailed | ItemSettled>
   /** Sends a message into the running Turn, to be read at its next step. */
   readonly steer: (input: Input, options?: Omit<SendOptions, "delivery">) => Effect.Effect<Inbox.Admission, SendError>
   /** Queues a message for a Turn of its own. */

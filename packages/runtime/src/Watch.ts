@@ -8,12 +8,13 @@
  */
 import * as Ids from "@turnstep/core/Ids"
 import type { Journal } from "@turnstep/core/Journal"
-import { TurnFailed } from "@turnstep/core/TurnError"
+import { ItemSettled, TurnFailed } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as TurnEvent from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { EventHub, Heard, Partial } from "./EventHub.ts"
 import type { Seen, TurnOutcome } from "./Session.ts"
@@ -67,22 +68,44 @@ export const stream = (
     })
   )
 
-/** The Turn an item starts, or joins if it was moved to the running one. */
-export const startOf = (watched: Stream.Stream<Seen>, itemId: Ids.ItemId): Effect.Effect<Ids.TurnId> =>
-  first(watched, (event) =>
-    event.type === "inbox.applied" && event.data.itemId === itemId ? Option.some(event.data.turnId) : Option.none()
+/** How a session is watched, from any event on. `isOver` once the runtime is closing and nothing more will be heard. */
+export interface Watcher {
+  readonly from: (after: number) => Stream.Stream<Seen>
+  readonly isOver: () => boolean
+}
+
+/** The runtime closed while somebody waited. It says nothing of what was waited for. */
+export class WatchOver extends Schema.TaggedError<WatchOver>()("WatchOver", {}) {}
+
+/** The Turn an item starts, or joins if it was moved to the running one; a message that was taken back starts none. */
+export const startOf = (
+  watcher: Watcher,
+  after: number,
+  sessionId: Ids.SessionId,
+  itemId: Ids.ItemId
+): Effect.Effect<Ids.TurnId, WatchOver | ItemSettled> =>
+  Effect.flatten(
+    first(watcher, after, (event): Option.Option<Effect.Effect<Ids.TurnId, ItemSettled>> => {
+      if (event.type === "inbox.applied" && event.data.itemId === itemId)
+        return Option.some(Effect.succeed(event.data.turnId))
+      const isBack = event.type === "inbox.returned" && event.data.disposition === "returned"
+      return isBack && event.data.itemId === itemId
+        ? Option.some(Effect.fail(new ItemSettled({ sessionId, itemId, state: "returned" })))
+        : Option.none()
+    })
   )
 
-/** How a Turn ends; `watched` must begin before its last message. */
+/** How a Turn ends; `after` is before its last message. */
 export const outcome = (
-  watched: Stream.Stream<Seen>,
+  watcher: Watcher,
+  after: number,
   sessionId: Ids.SessionId,
   turnId: Ids.TurnId
-): Effect.Effect<TurnOutcome, TurnFailed> =>
+): Effect.Effect<TurnOutcome, WatchOver | TurnFailed> =>
   Effect.suspend(() => {
     let text = ""
     return Effect.flatMap(
-      first(watched, (event) => {
+      first(watcher, after, (event) => {
         if (event.type === "message.added" && event.data.role === "assistant")
           text = Transcript.textOf(event.data.parts)
         return TurnEvent.isTerminal(event) && event.data.turnId === turnId ? Option.some(event) : Option.none()
@@ -119,22 +142,29 @@ const outcomeOf = (
   }
 }
 
-/** The first event that answers a question. A watch that ends before (W2) can only mean that the runtime is closing. */
-const first = <A>(
-  watched: Stream.Stream<Seen>,
+/** The first event that answers a question. A watch that fell too far behind is taken up again (W2). */
+const first = Effect.fnUntraced(function* <A>(
+  watcher: Watcher,
+  after: number,
   pick: (event: TurnEvent.TurnEvent) => Option.Option<A>
-): Effect.Effect<A> => {
-  let found = Option.none<A>()
-  return watched.pipe(
-    Stream.runForEachWhile((seen) =>
-      Effect.sync(() => {
-        if (seen._tag === "Event") found = pick(seen.event)
-        return Option.isNone(found)
-      })
-    ),
-    Effect.flatMap(() => (Option.isSome(found) ? Effect.succeed(found.value) : Effect.interrupt))
-  )
-}
+) {
+  let last = after
+  for (;;) {
+    let found = Option.none<A>()
+    yield* watcher.from(last).pipe(
+      Stream.runForEachWhile((seen) =>
+        Effect.sync(() => {
+          if (seen._tag !== "Event") return true
+          last = seen.event.seq
+          found = pick(seen.event)
+          return Option.isNone(found)
+        })
+      )
+    )
+    if (Option.isSome(found)) return found.value
+    if (watcher.isOver()) return yield* new WatchOver()
+  }
+})
 
 const eventSeen = (event: TurnEvent.TurnEvent): Seen => ({ _tag: "Event", event })
 
