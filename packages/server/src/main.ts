@@ -34,7 +34,10 @@ const command = <C extends Command.Command.Any>(
 
 const commands = Effect.all([
   command("dev", "Start a server for development", () => import("./cli/Dev.ts")),
-  command("serve", "Start a server whose storage was chosen", () => import("./cli/Serve.ts"))
+  command("serve", "Start a server whose storage was chosen", () => import("./cli/Serve.ts")),
+  command("chat", "Talk to a session from the terminal", () => import("./cli/Chat.ts")),
+  command("sessions", "Look at sessions on record", () => import("./cli/SessionCommand.ts")),
+  command("doctor", "Check what a server needs here", () => import("./cli/Doctor.ts"))
 ])
 
 const turnstep = Effect.map(commands, (subcommands) =>

@@ -1,0 +1,174 @@
+/**
+ * `turnstep doctor`: what would keep a server from running here, and what to do about it.
+ *
+ * Owns: the checks. Does not own: the settings they check (`Config`).
+ *
+ * - D1. A check changes nothing: it makes no folder, no token, no database and no model request.
+ */
+import * as Models from "@turnstep/runtime/model/Models"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as FileSystem from "effect/FileSystem"
+import * as Layer from "effect/Layer"
+import * as Path from "effect/Path"
+import * as Redacted from "effect/Redacted"
+import * as net from "node:net"
+import * as Config from "../Config.ts"
+import * as Token from "../Token.ts"
+import { CommandFailed } from "./Connection.ts"
+import * as Settings from "./Settings.ts"
+
+/** What a check found. `advice` says what to do when it is not well. */
+interface Finding {
+  readonly check: string
+  readonly isWell: boolean
+  readonly found: string
+  readonly advice?: string
+}
+
+export const command = Command.make(
+  "doctor",
+  {
+    ...Settings.flags,
+    json: Flag.Boolean("json").pipe(Flag.withDescription("print JSON instead of lines"), Flag.withDefault(false))
+  },
+  Effect.fn("doctor")(function* ({ json, ...flags }) {
+    const settings = yield* Effect.result(Config.resolve(flags))
+    const findings: ReadonlyArray<Finding> =
+      settings._tag === "Failure"
+        ? [node(), { check: "settings", isWell: false, found: settings.failure.message, advice: "See above." }]
+        : yield* Effect.all([
+            Effect.sync(node),
+            folder(settings.success.data.value),
+            workspace(settings.success.workspace.value),
+            token(settings.success.data.value),
+            port(settings.success.host.value, settings.success.port.value),
+            storage(settings.success),
+            model(settings.success.model.value)
+          ])
+    yield* Console.log(json ? JSON.stringify(findings, undefined, 2) : findings.map(line).join("\n"))
+    if (findings.some((finding) => !finding.isWell)) return yield* new CommandFailed({ exitCode: 1 })
+  })
+).pipe(Command.withDescription("Check what a server needs here, and say what to do about what is missing"))
+
+const line = ({ check, isWell, found, advice }: Finding): string =>
+  `${isWell ? "✓" : "✗"} ${check}: ${found}${isWell || advice === undefined ? "" : `\n  → ${advice}`}`
+
+const node = (): Finding => {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number)
+  const isWell = major > 22 || (major === 22 && minor >= 19)
+  return { check: "node", isWell, found: process.version, advice: "Install Node 24, or 22.19 at least." }
+}
+
+/** The folder itself, or the nearest one above it that exists, can be written to. */
+const folder = Effect.fnUntraced(function* (data: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const wanted = path.resolve(data)
+  let nearest = wanted
+  while (!(yield* fs.exists(nearest).pipe(Effect.orElseSucceed(() => false))) && path.dirname(nearest) !== nearest) {
+    nearest = path.dirname(nearest)
+  }
+  const isWell = yield* fs.access(nearest, { writable: true }).pipe(
+    Effect.as(true),
+    Effect.orElseSucceed(() => false)
+  )
+  return {
+    check: "data folder",
+    isWell,
+    found: nearest === wanted ? wanted : `${wanted} (will be made)`,
+    advice: `Make ${nearest} writable, or choose another folder with --data.`
+  } satisfies Finding
+})
+
+const workspace = Effect.fnUntraced(function* (root: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const wanted = path.resolve(root)
+  const isWell = yield* fs.readDirectory(wanted).pipe(
+    Effect.as(true),
+    Effect.orElseSucceed(() => false)
+  )
+  return {
+    check: "workspace",
+    isWell,
+    found: isWell ? wanted : `${wanted} cannot be read`,
+    advice: "Choose a folder that exists with --workspace."
+  } satisfies Finding
+})
+
+const token = Effect.fnUntraced(function* (data: string) {
+  const fs = yield* FileSystem.FileSystem
+  const file = yield* Token.fileIn(data)
+  if (!(yield* fs.exists(file).pipe(Effect.orElseSucceed(() => false)))) {
+    return { check: "token", isWell: true, found: "none yet; the first start makes one" } satisfies Finding
+  }
+  const read = yield* Effect.result(Token.read(data))
+  return read._tag === "Success"
+    ? ({ check: "token", isWell: true, found: file } satisfies Finding)
+    : ({ check: "token", isWell: false, found: read.failure.message } satisfies Finding)
+})
+
+const port = (host: string, wanted: number) =>
+  Effect.callback<Finding>((resume) => {
+    const server = net.createServer()
+    const tell = (finding: Omit<Finding, "check">) => resume(Effect.succeed({ check: "port", ...finding }))
+    server.once("error", (error) =>
+      tell({
+        isWell: false,
+        found: `${host}:${wanted} cannot be bound (${Reflect.get(error, "code")})`,
+        advice: "A server may be running already; otherwise choose another port with --port."
+      })
+    )
+    server.listen(wanted, host, () => server.close(() => tell({ isWell: true, found: `${host}:${wanted} is free` })))
+    return Effect.sync(() => server.close())
+  })
+
+const storage = Effect.fnUntraced(function* (config: Config.Config) {
+  const url = config.databaseUrl.value
+  if (url === undefined) {
+    return { check: "storage", isWell: true, found: "embedded PGlite in the data folder" } satisfies Finding
+  }
+  const parsed = URL.parse(Redacted.value(url))
+  if (parsed === null) {
+    return {
+      check: "storage",
+      isWell: false,
+      found: `${config.databaseUrl.name} is not a URL`,
+      advice: "Write it as postgres://user:password@host:5432/database."
+    } satisfies Finding
+  }
+  const where = `${parsed.hostname}:${parsed.port === "" ? 5432 : parsed.port}`
+  const answers = yield* reaches(parsed.hostname, Number(parsed.port === "" ? 5432 : parsed.port))
+  return {
+    check: "storage",
+    isWell: answers,
+    found: answers ? `PostgreSQL at ${where} answers` : `nothing answers at ${where}`,
+    advice: `Start PostgreSQL, or correct ${config.databaseUrl.name}.`
+  } satisfies Finding
+})
+
+const reaches = (host: string, at: number) =>
+  Effect.callback<boolean>((resume) => {
+    const socket = net.connect({ host, port: at, timeout: 3_000 })
+    const tell = (answer: boolean) => {
+      socket.destroy()
+      resume(Effect.succeed(answer))
+    }
+    socket.once("connect", () => tell(true))
+    socket.once("error", () => tell(false))
+    socket.once("timeout", () => tell(false))
+    return Effect.sync(() => socket.destroy())
+  })
+
+const model = Effect.fnUntraced(function* (name: string) {
+  if (name === "demo") {
+    return { check: "model", isWell: true, found: "demo (scripted, not an LLM)" } satisfies Finding
+  }
+  const checked = yield* Effect.result(Effect.scoped(Layer.build(Models.layer(name))))
+  return checked._tag === "Success"
+    ? ({ check: "model", isWell: true, found: `${name} (not asked)` } satisfies Finding)
+    : ({ check: "model", isWell: false, found: checked.failure.message } satisfies Finding)
+})

@@ -1,0 +1,106 @@
+/**
+ * `turnstep sessions ls|show`: what is on record, as tables or JSON.
+ *
+ * Owns: the tables. Does not own: the record (`api/`).
+ */
+import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import type { SessionSummary } from "../api/Body.ts"
+import * as Connection from "./Connection.ts"
+
+const json = Flag.Boolean("json").pipe(Flag.withDescription("print JSON instead of a table"), Flag.withDefault(false))
+
+const ls = Command.make(
+  "ls",
+  {
+    ...Connection.flags,
+    json,
+    limit: Flag.Int("limit").pipe(
+      Flag.withDescription("how many at the most, 1 to 1000; default 50"),
+      Flag.withDefault(50)
+    )
+  },
+  Effect.fn("sessions.ls")(
+    function* (options) {
+      const { client, baseUrl } = yield* Connection.open(options)
+      const page = yield* Effect.mapError(client.sessions.list({ query: { limit: options.limit } }), (error) =>
+        Connection.explain(baseUrl, error)
+      )
+      if (options.json) return yield* Console.log(JSON.stringify(page.data, undefined, 2))
+      if (page.data.length === 0) return yield* Console.log("No sessions yet. Start one with `turnstep chat`.")
+      yield* Console.log(table(page.data))
+    },
+    Connection.report,
+    Effect.provide(FetchHttpClient.layer)
+  )
+).pipe(Command.withDescription("List sessions, newest first"))
+
+const show = Command.make(
+  "show",
+  {
+    ...Connection.flags,
+    json,
+    session: Argument.String("session").pipe(Argument.withDescription("id of the session"))
+  },
+  Effect.fn("sessions.show")(
+    function* (options) {
+      const { client, baseUrl } = yield* Connection.open(options)
+      const params = { session: options.session }
+      const [session, messages, turns] = yield* Effect.all([
+        client.sessions.get({ params }),
+        client.record.messages({ params, query: { limit: 1000 } }),
+        client.turns.list({ params, query: { limit: 1000 } })
+      ]).pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
+      if (options.json) {
+        return yield* Console.log(JSON.stringify({ session, turns: turns.data, messages: messages.data }, undefined, 2))
+      }
+      yield* Console.log(table([session]))
+      for (const turn of turns.data) yield* Console.log(`${turn.id}  ${turn.state}`)
+      for (const message of messages.data) {
+        const text = message.parts.map((part) =>
+          part.type === "text" || part.type === "reasoning"
+            ? part.text
+            : part.type === "tool-call"
+              ? `[calls ${part.name} ${JSON.stringify(part.params)}]`
+              : `[${part.mediaType}]`
+        )
+        yield* Console.log(`\n${message.role}: ${text.join("\n")}`)
+      }
+    },
+    Connection.report,
+    Effect.provide(FetchHttpClient.layer)
+  )
+).pipe(Command.withDescription("Show a session: its turns and its messages"))
+
+export const command = Command.make("sessions").pipe(
+  Command.withDescription("Look at sessions on record"),
+  Command.withSubcommands([ls, show])
+)
+
+const table = (sessions: ReadonlyArray<SessionSummary>): string => {
+  const rows = [
+    ["ID", "STATUS", "TURNS", "EVENTS", "UPDATED", "TITLE"],
+    ...sessions.map(({ id, status, turns, headSeq, updatedAt, title }) => [
+      id,
+      status,
+      String(turns),
+      String(headSeq),
+      DateTime.formatIso(DateTime.makeUnsafe(updatedAt)),
+      title ?? ""
+    ])
+  ]
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd()
+    )
+    .join("\n")
+}
