@@ -4,7 +4,7 @@
  * Owns: equality of arguments and bodies. Does not own: what is compared with what.
  */
 import canonicalize from "canonicalize"
-import { createHash } from "node:crypto"
+import { hash } from "node:crypto"
 
 /** A JSON value. */
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
@@ -25,13 +25,14 @@ export const stringify = (value: unknown): string => {
 export const digest = (value: unknown): string => digestText(stringify(value))
 
 /** SHA-256 of a text in UTF-8, lowercase hexadecimal. */
-export const digestText = (text: string): string => createHash("sha256").update(text, "utf8").digest("hex")
+export const digestText = (text: string): string => hash("sha256", text, "hex")
 
 /**
  * The JSON a value is stored as: what `JSON.stringify` would write, with non-finite numbers as `null`.
  * A value that JSON cannot hold at all (a cycle, a bigint) becomes a string that says so; nothing throws.
  */
 export const toJson = (value: unknown): Json => {
+  if (typeof value === "string") return value
   try {
     const text = JSON.stringify(value)
     return text === undefined ? null : (JSON.parse(text) as Json)

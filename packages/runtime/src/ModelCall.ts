@@ -54,7 +54,11 @@ export interface Request<E> {
 }
 
 /** Asks the model (M1, M2). */
-export const request = Effect.fn("ModelCall.request")(function* <E>(options: Request<E>) {
+export const request = <E>(options: Request<E>) =>
+  // Where the span is made is known: capturing a stack for every request would cost more than the span.
+  Effect.withSpan(attempts(options), "ModelCall.request", { captureStackTrace: false })
+
+const attempts = Effect.fnUntraced(function* <E>(options: Request<E>) {
   const retry = yield* Retry
   for (let attempt = 1; ; attempt++) {
     const collector = makeCollector()

@@ -54,34 +54,40 @@ export const ask = (
 }
 
 /** Runs the open calls of the batch side by side and leaves the last results in `unrecorded` (S1, S2). */
-export const runCalls = Effect.fn("Step.runCalls")(function* (
+export const runCalls = (
   context: StepContext,
   calls: ReadonlyArray<Ledger.Call>,
   saved: Effect.Effect<void, WriteError>
-) {
-  const { config, hub, owner, unrecorded } = context
-  let running = calls.length
+): Effect.Effect<void, WriteError> => {
+  const settle = settler(context, calls.length)
+  const run = (call: Ledger.Call) => {
+    const ran = ToolRun.run(context.config, context.owner.sessionId, call, (progress) =>
+      context.hub.show(context.owner.sessionId, { type: "call.progress", callId: call.callId, progress })
+    )
+    return Effect.flatMap(call.effects === "pure" ? ran : Effect.andThen(saved, ran), settle)
+  }
+  return Effect.forEach(calls, run, { concurrency: "unbounded", discard: true })
+}
+
+/** Takes the results of a batch of `running` calls as they come (S2). */
+const settler = ({ owner, unrecorded }: StepContext, running: number) => {
+  let left = running
   let isRecording = false
-  const settle = Effect.fnUntraced(function* (fact: Fact) {
-    unrecorded.push(fact)
-    running--
-    if (isRecording) return
+  const record = Effect.gen(function* () {
     isRecording = true
     for (;;) {
-      if (running === 0 || unrecorded.length === 0) break
+      if (left === 0 || unrecorded.length === 0) break
       // Not waited for: the write that requests the next step comes after it in any case.
       yield* Effect.asVoid(owner.ahead(() => unrecorded.splice(0)))
     }
     isRecording = false
-  }, Effect.uninterruptible)
-  yield* Effect.forEach(
-    calls,
-    (call) => {
-      const run = ToolRun.run(config, owner.sessionId, call, (progress) =>
-        hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
-      )
-      return Effect.flatMap(call.effects === "pure" ? run : Effect.andThen(saved, run), settle)
-    },
-    { concurrency: "unbounded", discard: true }
-  )
-})
+  })
+  return (fact: Fact) =>
+    Effect.uninterruptible(
+      Effect.suspend(() => {
+        unrecorded.push(fact)
+        left--
+        return left === 0 || isRecording ? Effect.void : record
+      })
+    )
+}
