@@ -61,9 +61,12 @@ const always = { "x-content-type-options": "nosniff", "referrer-policy": "no-ref
 const refusal = (error: ApiError.ApiError) => Problem.response(error, always)
 
 const headersOf = (request: HttpServerRequest) => {
-  // Node keeps the first of several host headers; a second one is a trick.
   const { rawHeaders } = NodeHttpServerRequest.toIncomingMessage(request)
-  const hosts = rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host")
+  // Node keeps the first of several host headers, and a target with an authority wins over the header (RFC 9112 §3.2.2):
+  // whatever names a host is looked at, and more than one name is a trick.
+  const sent = rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host")
+  const effective = request.headers["host"]
+  const hosts = effective === undefined || sent.includes(effective) ? sent : [...sent, effective]
   return { hosts, origin: request.headers["origin"], authorization: request.headers["authorization"] }
 }
 
