@@ -47,13 +47,13 @@ describe("Budget", () => {
 
   it("counts answered and unanswered calls of each tool without claiming more", () => {
     const text = Budget.handBackText({ maxSteps: 3 }, "steps", [
-      { tool: "read", isFailure: false },
-      { tool: "read", isFailure: true },
-      { tool: "pay", isFailure: true }
+      { tool: "read", outcome: "ok" },
+      { tool: "read", outcome: "failed" },
+      { tool: "pay", outcome: "unknown" }
     ])
     assert.match(text, /step budget of this turn \(3\) was spent before the work was finished/)
-    assert.match(text, /- read: 1 answered, 1 without/)
-    assert.match(text, /- pay: 0 answered, 1 without/)
+    assert.match(text, /- read: 1 answered, 1 without success$/m)
+    assert.match(text, /- pay: 0 answered, 1 with unknown outcome$/m)
   })
 
   it("says so when no tool was called", () => {

@@ -55,10 +55,10 @@ export const handBackPrompt = (limits: Limits, limit: Limit): string =>
   "Hand control back to the human now: say what was done, what is still open, and what you suggest as the next step. " +
   "Do not claim that unfinished work is finished."
 
-/** One answered call of the Turn, for the deterministic hand-back. */
+/** One answered call of the Turn, for the deterministic hand-back. `unknown`: it may have had effects. */
 export interface Done {
   readonly tool: string
-  readonly isFailure: boolean
+  readonly outcome: "ok" | "failed" | "unknown"
 }
 
 /** The hand-back the runtime writes when the model could not (B2). */
@@ -71,15 +71,16 @@ export const handBackText = (limits: Limits, limit: Limit, calls: ReadonlyArray<
 
 /** The calls of a Turn, counted by tool. */
 export const callsMade = (calls: ReadonlyArray<Done>): string => {
-  const counts = new Map<string, { ok: number; failed: number }>()
-  for (const call of calls) {
-    const count = counts.get(call.tool) ?? { ok: 0, failed: 0 }
-    if (call.isFailure) count.failed++
-    else count.ok++
-    counts.set(call.tool, count)
+  const counts = new Map<string, Record<Done["outcome"], number>>()
+  for (const { outcome, tool } of calls) {
+    const count = counts.get(tool) ?? { ok: 0, failed: 0, unknown: 0 }
+    count[outcome]++
+    counts.set(tool, count)
   }
+  const some = (count: number, what: string) => (count === 0 ? "" : `, ${count} ${what}`)
   const lines = [...counts].map(
-    ([tool, { ok, failed }]) => `- ${tool}: ${ok} answered${failed === 0 ? "" : `, ${failed} without success`}`
+    ([tool, { failed, ok, unknown }]) =>
+      `- ${tool}: ${ok} answered${some(failed, "without success")}${some(unknown, "with unknown outcome")}`
   )
   return lines.length === 0 ? "No tool was called." : `Calls made:\n${lines.join("\n")}`
 }

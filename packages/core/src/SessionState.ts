@@ -170,10 +170,13 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
     }
     case "call.completed": {
       const { isFailure, modelView, output, callId } = fact.data
-      return answer(state, fact, callId, isFailure, modelView === undefined ? output : modelView.text)
+      const result = modelView === undefined ? output : modelView.text
+      return answer(state, fact, callId, isFailure ? "failed" : "ok", result)
     }
-    case "call.receipt":
-      return answer(state, fact, fact.data.callId, true, fact.data.text)
+    case "call.receipt": {
+      const { callId, outcome, text } = fact.data
+      return answer(state, fact, callId, outcome === "outcome-unknown" ? "unknown" : "failed", text)
+    }
     case "turn.settled":
       if (!Ledger.isSettled(turnOf(state, fact, fact.data.turnId).ledger)) throw new IllegalFact(fact, "calls are open")
       return
@@ -250,13 +253,13 @@ const answer = (
   state: SessionState,
   fact: Fact,
   callId: Ids.CallId,
-  isFailure: boolean,
+  outcome: Budget.Done["outcome"],
   result: Transcript.Answer["result"]
 ): void => {
   const call = callOf(state, fact, callId)
   const turn = openTurn(state, fact)
-  call.answer = { wireId: call.wireId, name: call.name, isFailure, result }
-  turn.done.push({ tool: call.name, isFailure })
+  call.answer = { wireId: call.wireId, name: call.name, isFailure: outcome !== "ok", result }
+  turn.done.push({ tool: call.name, outcome })
   if (Ledger.isSettled(turn.ledger)) state.window.push(Transcript.toolMessage(Ledger.answers(turn.ledger)))
 }
 

@@ -1,0 +1,194 @@
+import { assert, layer } from "@effect/vitest"
+import * as Ids from "@turnstep/core/Ids"
+import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Sound from "../fixtures/Sound.ts"
+import * as Stores from "../fixtures/Stores.ts"
+import * as Tools from "../fixtures/Tools.ts"
+import * as World from "../fixtures/World.ts"
+
+const { calls, failure, script, text } = StrictProvider
+
+const isHandBack = (request: StrictProvider.Request) => request.body["tool_choice"] === "none"
+
+/** A model that never stops by itself; asked for the hand-back it answers as given. */
+const restless =
+  (handBack: StrictProvider.Reply, usage?: StrictProvider.Usage): StrictProvider.Respond =>
+  (request) =>
+    isHandBack(request) ? handBack : calls([Tools.call("look", `${request.index}`)], { usage })
+
+const limitOf = Effect.fnUntraced(function* (world: Effect.Success<ReturnType<typeof World.withTools>>) {
+  const outcome = yield* world.session.run("go")
+  assert.isEmpty(yield* Sound.complaints(world.session, world.provider, world.tools))
+  return outcome._tag === "BudgetSpent" ? [outcome.limit, outcome.steps] : [outcome._tag]
+})
+
+for (const store of Stores.all) {
+  layer(store.layer, Stores.live)(`Budget on ${store.name}`, (it) => {
+    it.effect(
+      "takes fifteen steps by default, then hands back in the model's words; the next Turn has fifteen again",
+      () =>
+        Effect.gen(function* () {
+          const { provider, session, tools } = yield* World.withTools({
+            respond: restless(text("Read fifteen, more to read."))
+          })
+          for (const turn of [1, 2]) {
+            assert.deepStrictEqual(World.brief(yield* session.run("go")), [
+              "BudgetSpent",
+              "Read fifteen, more to read.",
+              15
+            ])
+            assert.lengthOf(tools.started, turn * 15)
+            assert.lengthOf(provider.requests, turn * 16)
+          }
+          const steps = World.dataOf(yield* World.events(session), "step.started")
+          assert.deepStrictEqual(
+            steps.slice(16).map(({ kind, step }) => [step, kind]),
+            [...Array.from({ length: 15 }, (_, i) => [i + 1, "work"]), [16, "hand-back"]]
+          )
+          assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+        })
+    )
+
+    it.effect("asks for the hand-back without tools and keeps the question out of the session", () =>
+      Effect.gen(function* () {
+        const { provider, session } = yield* World.withTools({
+          respond: restless(text("over")),
+          policy: { maxSteps: 1 }
+        })
+        yield* session.run("go")
+        const asked = provider.requests[1]
+        assert.match(String(asked?.messages.at(-1)?.content), /step budget of this turn \(1\) is spent/)
+        yield* session.run("next")
+        assert.notInclude(JSON.stringify(provider.requests[2]?.messages), "is spent")
+      })
+    )
+
+    it.effect("hands back by itself when the model cannot, and claims nothing", () =>
+      Effect.gen(function* () {
+        for (const reply of [failure(401, { message: "no" }), text(""), calls([Tools.call("pay", "more")])]) {
+          const { provider, session, tools } = yield* World.withTools({
+            respond: restless(reply),
+            policy: { maxSteps: 2 }
+          })
+          const outcome = yield* session.run("go")
+          assert.deepInclude(outcome, { _tag: "BudgetSpent", limit: "steps", steps: 2 })
+          const words = outcome._tag === "BudgetSpent" ? outcome.text : ""
+          assert.include(words, "was spent before the work was finished")
+          assert.include(words, "look: 2 answered")
+          assert.notInclude(Tools.startedActs(tools), "more")
+          assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+        }
+      })
+    )
+
+    it.effect("does not say of a call with an unknown outcome that it succeeded or failed", () =>
+      Effect.gen(function* () {
+        const gate = yield* Tools.gate
+        const world = yield* World.withTools({
+          respond: (request) =>
+            isHandBack(request)
+              ? failure(401, { message: "no" })
+              : calls([Tools.call("pay", "a"), Tools.call("pay", "b")]),
+          policy: { maxSteps: 1 }
+        })
+        world.tools.on("a", Effect.as(gate.pass, "late"))
+        yield* world.session.send("go")
+        yield* gate.reached
+        yield* World.until(world.session, ({ type }) => type === "call.completed")
+        yield* world.stop
+        const next = yield* (yield* world.start).sessions.get(world.session.id)
+        const outcome = yield* next.outcome(Ids.turnId(1))
+        const words = outcome._tag === "BudgetSpent" ? outcome.text : outcome._tag
+        assert.include(words, "pay: 1 answered, 1 with unknown outcome")
+        assert.isEmpty(yield* Sound.complaints(next, world.provider, world.tools))
+      })
+    )
+
+    it.effect("answers at once with the hand-back when no steps are allowed", () =>
+      Effect.gen(function* () {
+        const world = yield* World.withTools({ respond: restless(text("I may not.")), policy: { maxSteps: 0 } })
+        assert.deepStrictEqual(World.brief(yield* world.session.run("go")), ["BudgetSpent", "I may not.", 0])
+      })
+    )
+
+    it.effect("is not spent by a Turn that ends in its last step", () =>
+      Effect.gen(function* () {
+        const { session } = yield* World.withTools({
+          respond: script([calls([Tools.call("look", "a")]), text("done")]),
+          policy: { maxSteps: 2 }
+        })
+        assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 2])
+      })
+    )
+
+    it.effect("ends a Turn that has used its tokens, with one request for the hand-back", () =>
+      Effect.gen(function* () {
+        const world = yield* World.withTools({
+          respond: restless(text("over"), { prompt_tokens: 60, completion_tokens: 40 }),
+          policy: { maxTokens: 250 }
+        })
+        assert.deepStrictEqual(yield* limitOf(world), ["tokens", 3])
+        assert.lengthOf(world.provider.requests, 4)
+      })
+    )
+
+    it.effect("ends a Turn that has used its money", () =>
+      Effect.gen(function* () {
+        const world = yield* World.withTools({
+          respond: restless(text("over"), { prompt_tokens: 1_000_000, completion_tokens: 100_000 }),
+          policy: { maxCost: 3, price: { input: 1, output: 5 } }
+        })
+        assert.deepStrictEqual(yield* limitOf(world), ["cost", 2])
+      })
+    )
+
+    it.effect("stops tools when the time is over, and says what is known of them", () =>
+      Effect.gen(function* () {
+        const world = yield* World.withTools({
+          respond: (request) =>
+            isHandBack(request)
+              ? text("over")
+              : calls([Tools.call("pay", "quick"), Tools.call("pay", "slow"), Tools.call("look", "read")]),
+          policy: { maxDuration: Duration.millis(300) }
+        })
+        world.tools.on("slow", Effect.never)
+        world.tools.on("read", Effect.never)
+        assert.deepStrictEqual(yield* limitOf(world), ["time", 1])
+        assert.deepStrictEqual(World.answers(yield* World.events(world.session)), {
+          quick: "ok",
+          slow: "outcome-unknown",
+          read: "timed-out"
+        })
+      })
+    )
+
+    it.effect("stops waiting for the model when the time is over", () =>
+      Effect.gen(function* () {
+        const world = yield* World.withTools({
+          respond: () => text(["half", Effect.never]),
+          policy: { maxDuration: Duration.millis(200) }
+        })
+        assert.deepStrictEqual(yield* limitOf(world), ["time", 1])
+        yield* world.provider.requests[0]?.aborted ?? Effect.void
+      })
+    )
+
+    it.effect("can be cancelled during the hand-back", () =>
+      Effect.gen(function* () {
+        const gate = yield* Tools.gate
+        const { provider, session, tools } = yield* World.withTools({
+          respond: restless(text([gate.pass, "never"])),
+          policy: { maxSteps: 1 }
+        })
+        const run = yield* Effect.forkChild(session.run("go"))
+        yield* gate.reached
+        yield* session.cancel("trn_1")
+        assert.strictEqual((yield* Fiber.join(run))._tag, "Cancelled")
+        assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+      })
+    )
+  })
+}
