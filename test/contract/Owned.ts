@@ -14,7 +14,7 @@ import * as Log from "../fixtures/Log.ts"
 let sessions = 0
 
 /** An id no other session of this process has. */
-export const freshId = (): Ids.SessionId => Schema.decodeUnknownSync(Ids.SessionId)(`ses_${++sessions}`)
+export const freshId = (): Ids.SessionId => Schema.decodeSync(Ids.SessionId)(`ses_${++sessions}`)
 
 /** A new session that nobody owns. */
 export const created = Effect.gen(function* () {

@@ -1,4 +1,4 @@
-/** Both databases with the schema in place. */
+/** Both databases with the schema in place, and the ports on them. */
 import type { Claim } from "@turnstep/core/Claim"
 import type { Journal } from "@turnstep/core/Journal"
 import type * as Pglite from "@turnstep/runtime/database/Pglite"
@@ -10,6 +10,12 @@ import * as Databases from "../fixtures/Databases.ts"
 
 export const migrated = Databases.make({ name: "turnstep", migrate: Migrations.migrate })
 
-/** Journal and claims on a database, which stays at hand for SQL. */
-export const storage = (database: Layer.Layer<Pglite.Services>): Layer.Layer<Journal | Claim | Pglite.Services> =>
-  Layer.mergeAll(SqlJournal.layer, SqlClaim.layer).pipe(Layer.provideMerge(database))
+/** Journal and claims of one process. */
+export const ports = Layer.fresh(Layer.mergeAll(SqlJournal.layer, SqlClaim.layer))
+
+/** What `storage` provides. */
+export type Storage = Journal | Claim | Pglite.Services
+
+/** The ports on a database, which stays at hand for SQL. */
+export const storage = (database: Layer.Layer<Pglite.Services>): Layer.Layer<Storage> =>
+  ports.pipe(Layer.provideMerge(database))

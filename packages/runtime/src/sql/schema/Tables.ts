@@ -18,24 +18,25 @@ export const tables: ReadonlyArray<string> = [
     started_at timestamptz not null default clock_timestamp()
   ) with (fillfactor = 50)`,
 
-  // agent and title are json for T1's reason: text cannot hold U+0000.
+  // agent and title are json for T1's reason: text cannot hold U+0000. The columns that every write changes stand together
+  // at the end: WAL holds the bytes of an update from the first that changed to the last.
   `create table sessions (
     session_no bigint generated always as identity primary key,
     session_id text not null unique,
     agent json not null,
     title json,
+    created_at timestamptz not null,
     status text not null default 'idle' check (status in ('idle', 'running')),
     fence int not null default 0 check (fence >= 0),
     owner uuid check (owner is null or fence > 0),
-    next_seq int not null default 1 check (next_seq >= 1),
-    last_txn uuid,
-    last_txn_seq int,
     items int not null default 0,
     waiting int not null default 0 check (waiting between 0 and items),
     turns int not null default 0,
     active_turn int check (active_turn = turns),
     has_work boolean generated always as (active_turn is not null or waiting > 0) stored,
-    created_at timestamptz not null,
+    last_txn uuid,
+    last_txn_seq int,
+    next_seq int not null default 1 check (next_seq >= 1),
     updated_at timestamptz not null
   ) with (fillfactor = 50)`,
   `create index sessions_with_work on sessions (session_no) where has_work`,
