@@ -13,10 +13,10 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
       Effect.gen(function* () {
         const claims = yield* Claim
         const sessionId = yield* Owned.created
-        const first = yield* claims.acquire(sessionId)
-        const second = yield* claims.acquire(sessionId)
+        const { fence: first } = yield* claims.acquire(sessionId)
+        const { fence: second } = yield* claims.acquire(sessionId)
         yield* claims.release(sessionId, second)
-        const third = yield* claims.acquire(sessionId)
+        const { fence: third } = yield* claims.acquire(sessionId)
         assert.isTrue(0 < first && first < second && second < third)
       })
     )
@@ -26,9 +26,13 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const claims = yield* Claim
         const journal = yield* Journal
         const sessionId = yield* Owned.created
-        const fences = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], () => claims.acquire(sessionId), {
-          concurrency: "unbounded"
-        })
+        const fences = yield* Effect.forEach(
+          [1, 2, 3, 4, 5, 6, 7, 8],
+          () => Effect.map(claims.acquire(sessionId), (held) => held.fence),
+          {
+            concurrency: "unbounded"
+          }
+        )
         assert.strictEqual(new Set(fences).size, 8)
         const facts = [{ type: "session.status", data: { status: "idle" } } as const]
         const writes = yield* Effect.forEach(fences, (fence) =>
@@ -55,11 +59,11 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const claims = yield* Claim
         const journal = yield* Journal
         const owned = yield* Owned.started()
-        const newer = yield* claims.acquire(owned.sessionId)
+        const { fence: newer } = yield* claims.acquire(owned.sessionId)
         yield* claims.release(owned.sessionId, owned.fence)
         assert.notInclude(yield* journal.unattended(10_000), owned.sessionId)
         assert.instanceOf(yield* Effect.flip(owned.write([])), FenceLost)
-        yield* claims.release(owned.sessionId, newer)
+        yield* claims.release(owned.sessionId, newer.fence)
         assert.include(yield* journal.unattended(10_000), owned.sessionId)
       })
     )

@@ -76,7 +76,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const claims = yield* Claim
         const owned = yield* Owned.started()
         const facts = TurnPlan.acceptFinal(owned.state, owned.open(), { ...Owned.calling(), finishReason: "stop" })
-        const newer = yield* claims.acquire(owned.sessionId)
+        const { fence: newer } = yield* claims.acquire(owned.sessionId)
         assert.deepStrictEqual(yield* Effect.flip(owned.write(facts)), new FenceLost({ sessionId: owned.sessionId }))
         const write = { sessionId: owned.sessionId, facts, expectedSeq: 1 }
         assert.instanceOf(yield* Effect.flip(journal.append({ ...write, fence: owned.fence })), FenceLost)

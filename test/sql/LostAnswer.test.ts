@@ -116,7 +116,7 @@ describe("a write whose connection breaks", () => {
           const sql = yield* SqlClient
           const claims = yield* Claim
           yield* sql`update runners set lease_until = clock_timestamp()`
-          return yield* claims.acquire(owned.sessionId)
+          return (yield* claims.acquire(owned.sessionId)).fence
         })
         const told = yield* cut(wire, at, owned.write([running]), others(takeOver))
         assert.strictEqual(told._tag, "Failure")

@@ -11,11 +11,17 @@ import type * as Effect from "effect/Effect"
 import type { SessionId } from "./Ids.ts"
 import type { SessionClaimed, SessionNotFound } from "./TurnError.ts"
 
+/** A session that was taken: the fence for its writes, and whether its former owner died without giving it back. */
+export interface Held {
+  readonly fence: number
+  readonly wasLeft: boolean
+}
+
 export class Claim extends Context.Service<
   Claim,
   {
-    /** Takes the session and returns its new fence (C1, C2). */
-    readonly acquire: (sessionId: SessionId) => Effect.Effect<number, SessionNotFound | SessionClaimed>
+    /** Takes the session (C1, C2). */
+    readonly acquire: (sessionId: SessionId) => Effect.Effect<Held, SessionNotFound | SessionClaimed>
     /** Gives the session back, unless another owner holds it already. */
     readonly release: (sessionId: SessionId, fence: number) => Effect.Effect<void>
   }

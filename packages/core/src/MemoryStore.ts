@@ -103,8 +103,9 @@ const claim = (entries: Map<string, Entry>): Claim["Service"] => ({
   acquire: Effect.fnUntraced(function* (sessionId) {
     const entry = entries.get(sessionId)
     if (entry === undefined) return yield* new SessionNotFound({ sessionId })
+    const wasLeft = entry.isOwned
     entry.isOwned = true
-    return ++entry.fence
+    return { fence: ++entry.fence, wasLeft }
   }),
   release: (sessionId, fence) =>
     Effect.sync(() => {

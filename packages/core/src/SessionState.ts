@@ -47,6 +47,8 @@ export interface OpenTurn {
   ledger: Ledger.Ledger
   usage: Usage
   cancelling: DataOf<"turn.cancelling"> | undefined
+  /** Owners that died over it since it last came further. */
+  takeovers: number
   /** Calls of this Turn that have an answer, for the hand-back. */
   readonly done: Array<Budget.Done>
 }
@@ -143,6 +145,9 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
     case "turn.cancelling":
       turnOf(state, fact, fact.data.turnId).cancelling = fact.data
       return
+    case "worker.claimed":
+      turnOf(state, fact, fact.data.turnId).takeovers++
+      return
     case "step.started":
       return startStep(state, fact)
     case "step.completed":
@@ -206,6 +211,7 @@ const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
     ledger: Ledger.empty(),
     usage: { inputTokens: 0, outputTokens: 0 },
     cancelling: undefined,
+    takeovers: 0,
     done: []
   }
 }
@@ -241,6 +247,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   }
   if (turn.step?.state !== "requested") throw new IllegalFact(fact, "no answer is awaited")
   turn.step.state = "accepted"
+  turn.takeovers = 0
   turn.step.figures = fact.data.figures ?? noFigures
   turn.usage = {
     inputTokens: turn.usage.inputTokens + turn.step.figures.usage.inputTokens,
@@ -258,6 +265,7 @@ const answer = (
 ): void => {
   const call = callOf(state, fact, callId)
   const turn = openTurn(state, fact)
+  turn.takeovers = 0
   call.answer = { wireId: call.wireId, name: call.name, isFailure: outcome !== "ok", result }
   turn.done.push({ tool: call.name, outcome })
   if (Ledger.isSettled(turn.ledger)) state.window.push(Transcript.toolMessage(Ledger.answers(turn.ledger)))

@@ -126,6 +126,9 @@ const TurnCancelled = event("turn.cancelled", {
 const TurnFailed = event("turn.failed", { turnId: TurnId, error: Failure, steps: Count, usage: Usage })
 const SessionStatus = event("session.status", { status: Schema.Literals(["idle", "running"]) })
 
+/** The open Turn was taken up from an owner that died. */
+const WorkerClaimed = event("worker.claimed", { turnId: TurnId })
+
 const StepStarted = event("step.started", { turnId: TurnId, step: Count, kind: Schema.Literals(["work", "hand-back"]) })
 const StepCompleted = event("step.completed", {
   turnId: TurnId,
@@ -175,6 +178,7 @@ export const Fact = Schema.Union([
   TurnExhausted,
   TurnCancelled,
   TurnFailed,
+  WorkerClaimed,
   StepStarted,
   StepCompleted,
   MessageAdded,

@@ -74,6 +74,19 @@ export const nextStep = (state: SessionState, turn: OpenTurn, now: number): Read
   ]
 }
 
+/** Owners a Turn may lose, one after the other, without coming further: the next one ends it. */
+export const maxTakeovers = 3
+
+/**
+ * Facts with which an owner takes up an open Turn (mechanism C3); `wasLeft` when its former owner died. `undefined` when too
+ * many have died over it: whatever it does then, it is not to be tried again.
+ */
+export const takeUp = (turn: OpenTurn, wasLeft: boolean): ReadonlyArray<Fact> | undefined => {
+  if (wasLeft && turn.takeovers >= maxTakeovers) return undefined
+  const claimed: ReadonlyArray<Fact> = wasLeft ? [{ type: "worker.claimed", data: { turnId: turn.id } }] : []
+  return [...claimed, ...Ledger.recovery(turn.ledger)]
+}
+
 /** The limit of the Turn that is spent when its current step is over. */
 export const spentLimit = (turn: OpenTurn, now: number): Limit | undefined =>
   Budget.spent(turn.limits, { steps: stepsOf(turn), usage: turn.usage, now })

@@ -43,6 +43,8 @@ export type WriteError = FenceLost | OwnerStale
 export interface Owner {
   readonly sessionId: SessionId
   readonly state: SessionState.SessionState
+  /** Whether the former owner died without giving the session back. */
+  readonly wasLeft: boolean
   /** Why this owner is to be thrown away, if it is (O2). */
   readonly stale: () => OwnerStale | undefined
   /** Decides on the latest state and writes; when others wrote in between, decides again. */
@@ -68,7 +70,9 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   const claims = yield* Claim
   const hub = yield* EventHub
   const scope = yield* Scope.Scope
-  const fence = yield* Effect.acquireRelease(claims.acquire(sessionId), (held) => claims.release(sessionId, held))
+  const { fence, wasLeft } = yield* Effect.acquireRelease(claims.acquire(sessionId), (held) =>
+    claims.release(sessionId, held.fence)
+  )
   const state = SessionState.fold(sessionId, yield* journal.read(sessionId, { after: 0 }))
   const lock = yield* Semaphore.make(1)
   const stopping = yield* Latch.make(false)
@@ -194,6 +198,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
   const owner: Owner = {
     sessionId,
     state,
+    wasLeft,
     stale: () => stale,
     decide,
     ahead,

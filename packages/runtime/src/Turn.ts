@@ -25,6 +25,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { EventHub } from "./EventHub.ts"
 import { ModelFailed } from "./ModelCall.ts"
 import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
@@ -50,7 +51,7 @@ export const run = Effect.fn("Turn.run")(
   },
   Effect.scoped,
   Effect.catchIf(
-    (error): error is ModelFailed | AgentNotFound => !isWriteError(error),
+    (error): error is ModelFailed | AgentNotFound | TurnHopeless => !isWriteError(error),
     () => Effect.void
   ),
   Effect.catchDefect((defect) => Effect.logError("a turn met an unexpected error", defect))
@@ -73,7 +74,7 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
     return yield* Effect.failCause(prepared.cause)
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let saved: Effect.Effect<void, WriteError> = Effect.void
-  if (isOpen) yield* owner.decide((current) => (current.turn === undefined ? [] : Ledger.recovery(current.turn.ledger)))
+  if (isOpen) yield* takeUp(owner)
   else {
     const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
     saved = yield* owner.ahead((current) => {
@@ -89,6 +90,27 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   // The Turn is open now: a preparation that failed ends it by the finalizer, like every other failure.
   if (Exit.isFailure(prepared)) return yield* Effect.failCause(prepared.cause)
   return Option.some<Opened>({ config: prepared.value, saved })
+})
+
+/** Too many owners died over the Turn without bringing it further. */
+class TurnHopeless extends Schema.TaggedError<TurnHopeless>()("TurnHopeless", { owners: Schema.Int }) {
+  override get message() {
+    return (
+      `The turn was taken up ${this.owners} times, and each time its process died before it came further. ` +
+      "It is given back: look at what it was doing before you try it again."
+    )
+  }
+}
+
+/** Takes up an open Turn where its former owner left it. */
+const takeUp = Effect.fnUntraced(function* (owner: Owner) {
+  let isHopeless = false
+  yield* owner.decide(({ turn }) => {
+    const facts = turn === undefined || turn.cancelling !== undefined ? [] : TurnPlan.takeUp(turn, owner.wasLeft)
+    isHopeless = facts === undefined
+    return facts ?? []
+  })
+  if (isHopeless) return yield* new TurnHopeless({ owners: TurnPlan.maxTakeovers })
 })
 
 /** Steps until the Turn is closed, or told to stop. What to do next is read off the state, so a recovered Turn needs no other path. */
@@ -200,6 +222,7 @@ const endingOf = (owner: Owner, exit: Exit.Exit<unknown, unknown>): TurnPlan.End
 const failureOf = (error: Option.Option<unknown>): Failure => {
   if (Option.isNone(error))
     return { code: "defect", message: "The runtime met an unexpected error. Its log has the details." }
+  if (error.value instanceof TurnHopeless) return { code: "crash-loop", message: error.value.message }
   if (error.value instanceof ModelFailed) return { code: error.value.code, message: error.value.message }
   return { code: "agent-not-found", message: error.value instanceof Error ? error.value.message : String(error.value) }
 }

@@ -124,6 +124,7 @@ const projected = (fact: Fact, digest: string | undefined): Projected | undefine
       return ["receipt", { ...place(fact.data.callId), outcome: fact.data.outcome }]
     case "session.created":
     case "session.status":
+    case "worker.claimed":
       return undefined
   }
 }

@@ -66,15 +66,17 @@ const make = Effect.gen(function* () {
   )
 
   const claim = Effect.fnUntraced(function* (sessionId: SessionId) {
-    const [row] = yield* sql<{ readonly fence: number | null; readonly known: boolean }>`
-      with claimed as (
-        update sessions s set fence = s.fence + 1, owner = ${incarnation}::uuid
-        where s.session_id = ${sessionId} and (s.owner is null or s.owner = ${incarnation}::uuid or not exists (
-          select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp()))
-        returning s.fence
+    const [row] = yield* sql<{ readonly fence: number | null; readonly left: boolean | null; readonly known: boolean }>`
+      with former as (
+        select session_no, owner from sessions where session_id = ${sessionId} for update
+      ), claimed as (
+        update sessions s set fence = s.fence + 1, owner = ${incarnation}::uuid from former f
+        where s.session_no = f.session_no and (f.owner is null or f.owner = ${incarnation}::uuid or not exists (
+          select from runners r where r.incarnation = f.owner and r.lease_until > clock_timestamp()))
+        returning s.fence, f.owner is not null and f.owner <> ${incarnation}::uuid as left
       )
-      select (select fence from claimed) as fence,
-        exists (select from sessions s where s.session_id = ${sessionId}) as known`.pipe(
+      select (select fence from claimed) as fence, (select c.left from claimed c) as left,
+        exists (select from former) as known`.pipe(
       retryConflict,
       retryDisconnect, // Claimed twice is claimed: by the same owner, under a higher fence.
       Effect.tapCause(() => lost(sessionId)),
@@ -83,7 +85,7 @@ const make = Effect.gen(function* () {
     yield* found(sessionId)
     if (row?.known !== true) return yield* new SessionNotFound({ sessionId })
     if (row.fence === null) return yield* new SessionClaimed({ sessionId })
-    return row.fence
+    return { fence: row.fence, wasLeft: row.left === true }
   })
 
   const acquire = Effect.fn("SqlClaim.acquire")((sessionId: SessionId) =>
