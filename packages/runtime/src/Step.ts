@@ -8,6 +8,7 @@
  *   that requests the next step. A result that is not recorded yet is in `unrecorded`, never only in a fiber.
  */
 import * as Budget from "@turnstep/core/Budget"
+import type { Json } from "@turnstep/core/Canonical"
 import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as Transcript from "@turnstep/core/Transcript"
@@ -61,8 +62,16 @@ export const runCalls = (
 ): Effect.Effect<void, WriteError> => {
   const settle = settler(context, calls.length)
   const run = (call: Ledger.Call) => {
-    const ran = ToolRun.run(context.config, context.owner.sessionId, call, (progress) =>
+    const show = (progress: Json) =>
       context.hub.show(context.owner.sessionId, { type: "call.progress", callId: call.callId, progress })
+    const ran = ToolRun.run(context.config, context.owner.sessionId, call, (progress) =>
+      // Nobody hears of a call before its record: what a tool tells before waits for it.
+      Effect.ignore(
+        Effect.andThen(
+          saved,
+          Effect.sync(() => show(progress))
+        )
+      )
     )
     return Effect.flatMap(call.effects === "pure" ? ran : Effect.andThen(saved, ran), settle)
   }

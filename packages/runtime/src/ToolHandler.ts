@@ -34,7 +34,7 @@ export interface ToolHandler {
   readonly run: (
     params: Canonical.Json,
     callKey: string,
-    onProgress: (progress: Canonical.Json) => void
+    onProgress: (progress: Canonical.Json) => Effect.Effect<void>
   ) => Effect.Effect<Answer, unknown>
 }
 
@@ -70,7 +70,7 @@ const make = (tool: Tool.Any, { decode, encode }: Schemas, { context, handler }:
       const handlerContext: Toolkit.HandlerContext<Tool.Any> = {
         toolCallId: callKey,
         // What cannot be encoded cannot be shown; the call itself goes on.
-        preliminary: (progress) => Effect.ignore(Effect.map(encode(progress, false), onProgress))
+        preliminary: (progress) => Effect.ignore(Effect.flatMap(encode(progress, false), onProgress))
       }
       return Effect.flatMap(decode(params), (decoded) =>
         handler(decoded, handlerContext).pipe(

@@ -35,7 +35,7 @@ export const run = Effect.fnUntraced(
     config: TurnConfig,
     sessionId: SessionId,
     call: Ledger.Call,
-    onProgress: (progress: Canonical.Json) => void
+    onProgress: (progress: Canonical.Json) => Effect.Effect<void>
   ) {
     const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
     const started = yield* Clock.currentTimeMillis
@@ -77,7 +77,7 @@ const handle = (
   config: TurnConfig,
   sessionId: SessionId,
   call: Ledger.Call,
-  onProgress: (progress: Canonical.Json) => void
+  onProgress: (progress: Canonical.Json) => Effect.Effect<void>
 ): Effect.Effect<Answer, unknown> => {
   const handler = config.handlers.get(call.name)
   if (handler === undefined) return Effect.die(new Error(`the application provides no handler for ${call.name}`))

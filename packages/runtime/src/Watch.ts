@@ -5,6 +5,7 @@
  *
  * - W1. Every event after the starting point is seen once, in order: a gap in what is heard is read from the journal.
  * - W2. The stream ends when the listener fell too far behind or the hub closed; it can be taken up again after the last event.
+ * - W3. Nothing is shown of an answer or a call that the events seen before say is over.
  */
 import * as Ids from "@turnstep/core/Ids"
 import type { Journal } from "@turnstep/core/Journal"
@@ -16,7 +17,7 @@ import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { EventHub, Heard, Partial } from "./EventHub.ts"
+import type { EventHub, Partial } from "./EventHub.ts"
 import type { Seen, TurnOutcome } from "./Session.ts"
 
 /** Events read from the journal at once. */
@@ -37,13 +38,18 @@ export const stream = (
   Stream.unwrap(
     Effect.map(hub.listen(sessionId), ({ heard, partial }) => {
       let snapshot = partial
+      const over = makeOver()
+      const show = (events: ReadonlyArray<TurnEvent.TurnEvent>): ReadonlyArray<Seen> => {
+        events.forEach(over.note)
+        return events.map((event): Seen => ({ _tag: "Event", event }))
+      }
       const page = Effect.fnUntraced(function* (position: Position) {
         if (position.isLive) return yield* live(position.last)
         const events = yield* journal.read(sessionId, { after: position.last, limit: pageSize })
         const last = events.at(-1)?.seq ?? position.last
-        if (snapshot !== undefined && events.some((event) => covers(event, snapshot))) snapshot = undefined
         const isLive = events.length < pageSize
-        const seen = events.map(eventSeen)
+        const seen = [...show(events)]
+        if (snapshot !== undefined && over.isAnswered(snapshot)) snapshot = undefined
         if (isLive && snapshot !== undefined) seen.push({ _tag: "Snapshot", snapshot })
         return [seen, Option.some({ last, isLive })] as const
       })
@@ -54,12 +60,16 @@ export const stream = (
         let last = from
         for (const item of news.value) {
           if ("ephemeral" in item) {
-            if (!isInSnapshot(item, snapshot)) seen.push({ _tag: "Ephemeral", ephemeral: item.ephemeral })
+            const { ephemeral } = item
+            if (over.isOver(ephemeral) || isInSnapshot(ephemeral, snapshot)) continue
+            if (ephemeral.type === "step.reset") snapshot = undefined
+            seen.push({ _tag: "Ephemeral", ephemeral })
             continue
           }
-          if (item.event.seq <= last) continue
-          const missed = item.event.seq === last + 1 ? [item.event] : yield* journal.read(sessionId, { after: last })
-          for (const event of missed) seen.push(eventSeen(event))
+          if ("event" in item && item.event.seq <= last) continue
+          const isNext = "event" in item && item.event.seq === last + 1
+          const missed = isNext ? [item.event] : yield* journal.read(sessionId, { after: last })
+          seen.push(...show(missed))
           last = missed.at(-1)?.seq ?? last
         }
         return [seen as ReadonlyArray<Seen>, Option.some<Position>({ last, isLive: true })] as const
@@ -166,22 +176,40 @@ const first = Effect.fnUntraced(function* <A>(
   }
 })
 
-const eventSeen = (event: TurnEvent.TurnEvent): Seen => ({ _tag: "Event", event })
-
-/** Whether an event says everything the snapshot says, or makes it void. */
-const covers = (event: TurnEvent.TurnEvent, snapshot: Partial | undefined): boolean => {
-  if (snapshot === undefined) return false
-  if (TurnEvent.isTerminal(event)) return event.data.turnId === snapshot.turnId
-  const answer = Ids.assistantMessageId(Ids.numberOf(snapshot.turnId), snapshot.step)
-  return event.type === "message.added" && event.data.messageId === answer
+/** What the events seen so far have made void (W3): who reads the record while listening hears of things that are over. */
+const makeOver = () => {
+  /** The step that was requested last, as far as is known, and whether its answer was seen. */
+  let turn = 0
+  let step = 0
+  let isAnswered = false
+  const compare = (otherTurn: number, otherStep: number): number => otherTurn - turn || otherStep - step
+  const answered = (place: { readonly turnId: Ids.TurnId; readonly step: number }): boolean => {
+    const order = compare(Ids.numberOf(place.turnId), place.step)
+    return order < 0 || (order === 0 && isAnswered)
+  }
+  return {
+    note: (event: TurnEvent.TurnEvent): void => {
+      if (event.type === "message.added" && event.data.role === "assistant") isAnswered = true
+      else if (event.type === "step.started") {
+        turn = Ids.numberOf(event.data.turnId)
+        step = event.data.step
+        isAnswered = false
+      } else if (TurnEvent.isTerminal(event)) {
+        turn = Ids.numberOf(event.data.turnId) + 1
+        step = 0
+      }
+    },
+    isAnswered: answered,
+    isOver: (ephemeral: TurnEvent.Ephemeral): boolean => {
+      if (ephemeral.type !== "call.progress") return answered(ephemeral)
+      const place = Ids.placeOf(ephemeral.callId)
+      return compare(place.turn, place.step) < 0
+    }
+  }
 }
 
 /** Whether a delta that was on its way when the watching began is part of the snapshot. */
-const isInSnapshot = (
-  heard: Extract<Heard, { readonly ephemeral: unknown }>,
-  snapshot: Partial | undefined
-): boolean => {
-  const { ephemeral } = heard
+const isInSnapshot = (ephemeral: TurnEvent.Ephemeral, snapshot: Partial | undefined): boolean => {
   if (snapshot === undefined || ephemeral.type !== "delta") return false
   if (ephemeral.turnId !== snapshot.turnId || ephemeral.step !== snapshot.step) return false
   return ephemeral.offset + ephemeral.delta.length <= snapshot[ephemeral.channel].length
