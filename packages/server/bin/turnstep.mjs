@@ -23,10 +23,11 @@ if (major > FLOOR[0] || (major === FLOOR[0] && minor >= FLOOR[1])) {
 async function start() {
   const isCheckout = existsSync(join(home, "../../packages/server/src/main.ts"))
   if (!isCheckout) return import(new URL("../dist/main.js", import.meta.url).href)
-  const condition = "@turnstep/source"
   module.registerHooks({
     resolve: (specifier, context, next) =>
-      next(specifier, { ...context, conditions: [...(context.conditions || []), condition] })
+      specifier.startsWith("@turnstep/")
+        ? next(specifier, { ...context, conditions: [...(context.conditions || []), "@turnstep/source"] })
+        : next(specifier, context)
   })
   return import(new URL("../src/main.ts", import.meta.url).href)
 }
