@@ -156,10 +156,25 @@ describe("PgliteHub", () => {
     assert.deepStrictEqual(ran, ['Q  LISTEN "jobs"', 'Ps  listen "jobs"S'])
   })
 
+  it("reads what has arrived before it runs the next of those who waited", () => {
+    const { hub, ran, open, query, runTasks } = scene()
+    open(1, 2, 3)
+    query(1, "BEGIN")
+    query(2, "B1")
+    query(3, "C1")
+    query(1, "COMMIT")
+    query(1, "A1")
+    hub.close(2)
+    assert.deepStrictEqual(ran, ["QBEGIN", "QCOMMIT"])
+    runTasks()
+    assert.deepStrictEqual(ran, ["QBEGIN", "QCOMMIT", "QC1", "QA1"])
+  })
+
   it("cancels a statement that waits for another's transaction, and nothing else", () => {
     const { hub, ran, sent, ended, open, query, runTasks } = scene()
-    open(1, 2)
+    open(1, 2, 3)
     query(1, "BEGIN")
+    query(3, "C1")
     query(2, "B1")
     hub.open(9)
     hub.write(9, cancelRequest(2))
@@ -169,7 +184,7 @@ describe("PgliteHub", () => {
     query(1, "COMMIT")
     query(2, "B2")
     runTasks()
-    assert.deepStrictEqual(ran, ["QBEGIN", "QCOMMIT", "QB2"])
+    assert.deepStrictEqual(ran, ["QBEGIN", "QCOMMIT", "QC1", "QB2"])
   })
 
   it("takes the session back from a transaction that is silent for two beats", () => {

@@ -6,7 +6,8 @@
  *
  * One session serves all connections: transactions run one after the other, so
  * 40001 never happens, and waiting inside a transaction for another fiber's SQL
- * ends that transaction after 10 to 20 seconds. A running statement cannot be cancelled.
+ * ends that transaction after 10 to 20 seconds. A running statement cannot be
+ * cancelled, and its whole result passes through memory, also of a stream.
  * A database that dies (a full disk) stays dead, with connection errors, until its layer is built anew.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
@@ -17,8 +18,7 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import type { DataDirLocked } from "./DirectoryLock.ts"
-import { DataDirUnusable } from "./DirectoryLock.ts"
+import type { DataDirLocked, DataDirUnusable } from "./DirectoryLock.ts"
 import * as DirectoryLock from "./DirectoryLock.ts"
 import type { Boot } from "./PgliteMessage.ts"
 import * as PgliteThread from "./PgliteThread.ts"

@@ -3,8 +3,8 @@
  *
  * Owns: what every connection is told at its start. Does not own: the schema (`sql/`).
  *
- * - P1. Nothing waits without end. A worker that freezes inside a transaction
- *   loses it, with its locks, before another's patience (`lock_timeout`) is worn out twice.
+ * - P1. Nothing waits without end: not for a lock, not for a statement, and not
+ *   for a process that froze inside its transaction and still holds the locks.
  * - P2. A layer that was built has spoken with its server.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
