@@ -63,7 +63,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         yield* claims.release(owned.sessionId, owned.fence)
         assert.notInclude(yield* journal.unattended(10_000), owned.sessionId)
         assert.instanceOf(yield* Effect.flip(owned.write([])), FenceLost)
-        yield* claims.release(owned.sessionId, newer.fence)
+        yield* claims.release(owned.sessionId, newer)
         assert.include(yield* journal.unattended(10_000), owned.sessionId)
       })
     )
