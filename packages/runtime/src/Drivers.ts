@@ -6,7 +6,8 @@
  *
  * - D1. A session has at most one driver in this process, and a driver runs at most one Turn.
  * - D2. A wake-up is a hint: what it announces is read from the journal. A lost one is made good by the sweep.
- * - D3. Closing the scope lets go: Turns stop where they are, nothing is settled, claims are released.
+ * - D3. Closing the scope lets go: Turns stop at the end of their step, or where they are when the drain is over; nothing is
+ *   settled, claims are released.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
@@ -21,6 +22,7 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
+import * as Semaphore from "effect/Semaphore"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
 import type { Prepare } from "./Prepare.ts"
@@ -33,6 +35,14 @@ export class Drivers extends Context.Service<
     readonly wake: (sessionId: SessionId) => Effect.Effect<void>
   }
 >()("runtime/Drivers") {}
+
+/** Turns that may run in this process at the same time; 0 for a process that only admits and reads. Default: no limit. */
+export const Workers = Context.Reference<number>("runtime/Drivers/Workers", { defaultValue: () => Infinity })
+
+/** How long a process that is told to stop lets running steps come to their end. Default: not at all. */
+export const Drain = Context.Reference<Duration.Duration>("runtime/Drivers/Drain", {
+  defaultValue: () => Duration.zero
+})
 
 /** How long an idle session stays claimed and in memory. */
 const idleTime = Duration.seconds(30)
@@ -54,10 +64,24 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
   Effect.gen(function* () {
     const journal = yield* Journal
     const bells = new Map<SessionId, Bell>()
+    const workers = yield* Workers
+    const drain = yield* Drain
     const fibers = yield* FiberMap.make<SessionId>()
+    const process: Process = { turns: yield* Semaphore.make(workers), isClosing: () => isClosing }
+    let isClosing = workers === 0
     const context = yield* Effect.context<Journal | Claim | EventHub | Prepare>()
 
+    // D3
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        isClosing = true
+        for (const bell of bells.values()) bell.openUnsafe()
+        return Duration.isZero(drain) ? Effect.void : Effect.ignore(Effect.timeout(FiberMap.awaitEmpty(fibers), drain))
+      })
+    )
+
     const wake = Effect.fnUntraced(function* (sessionId: SessionId) {
+      if (isClosing) return
       const known = bells.get(sessionId)
       if (known !== undefined) {
         known.openUnsafe()
@@ -68,11 +92,16 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
       const hangUp = () => {
         if (bells.get(sessionId) === bell) bells.delete(sessionId)
       }
-      const attended = Effect.ensuring(attend(sessionId, bell, hangUp), Effect.sync(hangUp))
+      const attended = Effect.ensuring(attend(sessionId, bell, process, hangUp), Effect.sync(hangUp))
       yield* FiberMap.run(fibers, sessionId, Effect.provideContext(attended, context))
     })
 
-    const sweep = Effect.flatMap(journal.unattended(sweepLimit), Effect.forEach(wake, { discard: true }))
+    const sweep = Effect.suspend(() => {
+      if (isClosing) return Effect.void
+      // Another process may have recorded something for a session that is driven here.
+      for (const bell of bells.values()) bell.openUnsafe()
+      return Effect.flatMap(journal.unattended(sweepLimit), Effect.forEach(wake, { discard: true }))
+    })
     yield* sweep.pipe(
       Effect.catchDefect((defect) => Effect.logError("the sweep failed", defect)),
       Effect.repeat(Schedule.spaced(sweepEvery)),
@@ -82,10 +111,17 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
   })
 )
 
+/** What the drivers of a process share. */
+interface Process {
+  /** One permit for every Turn that may run. */
+  readonly turns: Semaphore.Semaphore
+  readonly isClosing: () => boolean
+}
+
 /** Drives a session for as long as the bell rings. The bell is known until its last driver has let go of the session (D1). */
-const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, hangUp: () => void) {
+const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, process: Process, hangUp: () => void) {
   for (;;) {
-    const left: Left = yield* drive(sessionId, bell)
+    const left: Left = yield* drive(sessionId, bell, process)
     // No suspension between the look at the bell and hanging up: a wake-up finds either this driver or none.
     if (left === "gone" || (left === "idle" && !bell.isOpen())) return hangUp()
   }
@@ -93,12 +129,13 @@ const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, ha
 
 /** Drives a session until it is idle for long, or no longer ours. */
 const drive = Effect.fn("Drivers.drive")(
-  function* (sessionId: SessionId, bell: Bell) {
-    const owner = yield* Owner.acquire(sessionId, bell)
+  function* (sessionId: SessionId, bell: Bell, process: Process) {
+    const owner = yield* Owner.acquire(sessionId, bell, process.isClosing)
     const changed = yield* Latch.make(true)
     yield* bell.await.pipe(
-      Effect.andThen(owner.catchUp),
-      Effect.andThen(changed.open),
+      Effect.andThen(Effect.sync(() => owner.state.seq)),
+      Effect.flatMap((seen) => Effect.map(owner.catchUp, () => owner.state.seq > seen || process.isClosing())),
+      Effect.tap((isNew) => (isNew ? changed.open : Effect.void)),
       Effect.forever,
       Effect.ignore,
       // Whatever ended the listening, the driver is to look at its owner again.
@@ -109,11 +146,13 @@ const drive = Effect.fn("Drivers.drive")(
       yield* changed.close
       const stale = owner.stale()
       if (stale !== undefined) return yield* Effect.fail(stale)
+      if (process.isClosing()) return "gone" as Left
       if (SessionState.hasWork(owner.state)) {
-        yield* Turn.run(owner)
+        yield* process.turns.withPermits(1)(Turn.run(owner))
         continue
       }
       yield* owner.decide(TurnPlan.rest)
+      if (SessionState.hasWork(owner.state)) continue
       if (Option.isSome(yield* Effect.timeoutOption(changed.await, idleTime))) continue
       yield* owner.catchUp
       if (!SessionState.hasWork(owner.state)) return "idle" as Left

@@ -5,18 +5,21 @@
  * Does not own: the record (`Journal`); a listener that was too slow, or that hears a gap, reads it there.
  *
  * - H1. A listener never slows the Turn: its queue is bounded, and when it is full the listener is told so and dropped.
+ * - H2. A listener of a session that is driven elsewhere is told to look into the journal every second.
  */
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
 import type { Ephemeral, TurnEvent } from "@turnstep/core/TurnEvent"
 import type * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 
-/** A committed event or an ephemeral one. */
-export type Heard = { readonly event: TurnEvent } | { readonly ephemeral: Ephemeral }
+/** A committed event, an ephemeral one, or the advice to look into the journal, because another process may be writing. */
+export type Heard = { readonly event: TurnEvent } | { readonly ephemeral: Ephemeral } | { readonly look: true }
 
 /** The answer a step has given so far. */
 export interface Partial {
@@ -34,6 +37,8 @@ export class EventHub extends Context.Service<
   {
     readonly publish: (sessionId: SessionId, events: ReadonlyArray<TurnEvent>) => void
     readonly show: (sessionId: SessionId, ephemeral: Ephemeral) => void
+    /** Says that this process drives the session, until the scope closes: what it does not publish has not happened. */
+    readonly drive: (sessionId: SessionId) => Effect.Effect<void, never, Scope.Scope>
     /** Whether nothing more will ever be heard: the runtime is closing. */
     readonly isClosed: () => boolean
     /** Listens until the scope closes, and returns the answer in progress at that moment. */
@@ -46,6 +51,9 @@ export class EventHub extends Context.Service<
 /** How many events a listener may be behind (H1). */
 const capacity = 8192
 
+/** How often listeners of sessions that are driven elsewhere look (H2). */
+const lookEvery = Duration.seconds(1)
+
 interface Topic {
   readonly listeners: Set<Queue.Queue<Heard, Cause.Done>>
   partial: Partial | undefined
@@ -55,6 +63,7 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
   EventHub,
   Effect.gen(function* () {
     const topics = new Map<SessionId, Topic>()
+    const driven = new Set<SessionId>()
     let isClosed = false
     const topic = (sessionId: SessionId): Topic => {
       let found = topics.get(sessionId)
@@ -71,6 +80,9 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
     const forget = (sessionId: SessionId, found: Topic): void => {
       if (found.listeners.size === 0 && found.partial === undefined) topics.delete(sessionId)
     }
+    yield* Effect.sync(() => {
+      for (const [sessionId, found] of topics) if (!driven.has(sessionId)) send(found, { look: true })
+    }).pipe(Effect.schedule(Schedule.spaced(lookEvery)), Effect.forkScoped)
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         isClosed = true
@@ -79,6 +91,11 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       })
     )
     return EventHub.of({
+      drive: (sessionId) =>
+        Effect.acquireRelease(
+          Effect.sync(() => void driven.add(sessionId)),
+          () => Effect.sync(() => void driven.delete(sessionId))
+        ),
       isClosed: () => isClosed,
       publish: (sessionId, events) => {
         const found = topics.get(sessionId)

@@ -45,6 +45,8 @@ export interface Owner {
   readonly state: SessionState.SessionState
   /** Whether the former owner died without giving the session back. */
   readonly wasLeft: boolean
+  /** Whether this process is about to stop: what can wait for the next owner is not begun. */
+  readonly isLettingGo: () => boolean
   /** Why this owner is to be thrown away, if it is (O2). */
   readonly stale: () => OwnerStale | undefined
   /** Decides on the latest state and writes; when others wrote in between, decides again. */
@@ -65,7 +67,11 @@ export interface Owner {
 }
 
 /** Claims a session for the current scope and loads its state. `news` is open while something is announced and not read (O4). */
-export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionId, news: Latch.Latch) {
+export const acquire = Effect.fn("Owner.acquire")(function* (
+  sessionId: SessionId,
+  news: Latch.Latch,
+  isLettingGo: () => boolean
+) {
   const journal = yield* Journal
   const claims = yield* Claim
   const hub = yield* EventHub
@@ -74,6 +80,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
     claims.release(sessionId, held.fence)
   )
   const state = SessionState.fold(sessionId, yield* journal.read(sessionId, { after: 0 }))
+  yield* hub.drive(sessionId)
   const lock = yield* Semaphore.make(1)
   const stopping = yield* Latch.make(false)
   let stale: OwnerStale | undefined
@@ -199,6 +206,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (sessionId: SessionI
     sessionId,
     state,
     wasLeft,
+    isLettingGo,
     stale: () => stale,
     decide,
     ahead,

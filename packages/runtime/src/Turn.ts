@@ -120,6 +120,7 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
   for (;;) {
     const turn = owner.state.turn
     if (turn === undefined || turn.cancelling !== undefined) return
+    if (owner.isLettingGo()) return yield* saved
     if (turn.step?.kind === "hand-back") return yield* handBack(context, turn, saved)
     if (turn.step?.state === "requested") {
       const response = yield* beforeDeadline(turn, Step.ask(context, turn, saved, undefined))
