@@ -62,18 +62,30 @@ export const userText = (text: string): ReadonlyArray<UserPart> => [{ type: "tex
 
 export const systemMessage = (text: string): Prompt.SystemMessage => Prompt.systemMessage({ content: text })
 
-export const userMessage = (parts: ReadonlyArray<UserPart>): Prompt.UserMessage =>
-  Prompt.userMessage({
-    content: parts.map((part) =>
-      part.type === "text"
-        ? Prompt.textPart({ text: part.text })
-        : Prompt.filePart({
-            mediaType: part.mediaType,
-            data: new URL(part.data),
-            ...(part.fileName === undefined ? {} : { fileName: part.fileName })
-          })
-    )
+/**
+ * The user message of parts. Whatever was sent can be sent on: a message that a provider refuses would be refused with every
+ * request to come.
+ */
+export const userMessage = (parts: ReadonlyArray<UserPart>): Prompt.UserMessage => {
+  const isEmpty = parts.every((part) => part.type === "text" && part.text.trim() === "")
+  return Prompt.userMessage({
+    content: isEmpty ? [Prompt.textPart({ text: emptyMessage })] : parts.map(userPart)
   })
+}
+
+/** The text that stands for a message without any. */
+export const emptyMessage = "[empty message]"
+
+const userPart = (part: UserPart): Prompt.UserMessagePart => {
+  if (part.type === "text") return Prompt.textPart({ text: part.text })
+  const name = part.fileName ?? "file"
+  if (!URL.canParse(part.data)) return Prompt.textPart({ text: `[${name}: not attached, its address is not a URL]` })
+  return Prompt.filePart({
+    mediaType: part.mediaType,
+    data: new URL(part.data),
+    ...(part.fileName === undefined ? {} : { fileName: part.fileName })
+  })
+}
 
 export const assistantMessage = (parts: ReadonlyArray<AssistantPart>): Prompt.AssistantMessage =>
   Prompt.assistantMessage({ content: parts.map(assistantPart) })
