@@ -5,25 +5,24 @@
  * or the events (`Session.watch`).
  *
  * - R1. A stream ends with `stream.closed` and its reason; only a lost connection ends without.
- * - R2. A batch of the watch is one piece of bytes, and one write.
- * - R3. A reader who is too slow holds a bounded number of batches here and of events in the hub, which then drops it.
+ * - R2. A batch of the watch is one text, and one write.
+ * - R3. A reader who is too slow holds one batch here and a bounded number of events in the hub, which then drops it.
  * - R4. When the server stops, streams end first: nothing else can wait for connections that never end by themselves.
  */
-import type { Session } from "@turnstep/runtime/Session"
-import type { Seen } from "@turnstep/runtime/Session"
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import type { Seen, Session } from "@turnstep/runtime/Session"
 import { isTerminal, type Type } from "@turnstep/core/TurnEvent"
-import type * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Pull from "effect/Pull"
-import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import type { ServerResponse } from "node:http"
 import type { ApiError } from "../api/ApiError.ts"
 import type { EphemeralEvent } from "../api/EventEnvelope.ts"
 import * as EventWriter from "./EventWriter.ts"
@@ -60,9 +59,6 @@ export const maxStreams = 256
 /** How long a stream may be silent. */
 const heartbeat = Duration.seconds(15)
 
-/** Batches that wait for a reader's connection (R3). */
-const backlog = 2
-
 export const layer: Layer.Layer<Streams> = Layer.effect(
   Streams,
   Effect.sync(() => {
@@ -77,11 +73,9 @@ export const layer: Layer.Layer<Streams> = Layer.effect(
         }
         open++
         yield* Effect.addFinalizer(() => Effect.sync(() => open--))
-        return HttpServerResponse.stream(bytes(reading, closing), {
-          status: reading.status,
-          contentType: mediaType,
-          headers
-        })
+        const response = NodeHttpServerRequest.toServerResponse(yield* HttpServerRequest) as ServerResponse
+        const body = Stream.fromEffectDrain(written(reading, closing, response))
+        return HttpServerResponse.stream(body, { status: reading.status, contentType: mediaType, headers })
       })
     })
   })
@@ -92,25 +86,31 @@ const headers = { "cache-control": "no-store", "x-accel-buffering": "no" }
 
 type Reason = Parameters<typeof EventWriter.closingFrame>[1]
 
-const bytes = (reading: Reading, closing: Latch.Latch): Stream.Stream<Uint8Array> =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const { after, session } = reading
-      const out = yield* Queue.make<Uint8Array, Cause.Done>({ capacity: backlog })
-      const write = (text: string) => Queue.offer(out, Buffer.from(text, "utf8"))
-      const ended = Effect.raceFirst(pump(reading, write), Effect.as(closing.await, "shutdown" as const))
-      yield* write(EventWriter.openingFrame(session.id, after))
-      yield* Effect.flatMap(ended, (reason) =>
-        write(EventWriter.closingFrame(session.id, closedBy(reason, closing)))
-      ).pipe(Effect.andThen(Queue.end(out)), Effect.forkScoped)
-      yield* Effect.sleep(heartbeat).pipe(
-        Effect.andThen(write(EventWriter.keepAlive)),
-        Effect.forever,
-        Effect.forkScoped
-      )
-      return Stream.fromQueue(out)
-    })
-  )
+/**
+ * Writes the whole stream to Node's response, after its head. Not a `Stream` of bytes: every delta of every reader comes
+ * through here, and a queue between the watch and the socket would cost more than writing does.
+ */
+const written = (reading: Reading, closing: Latch.Latch, response: ServerResponse): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const { after, session } = reading
+    const write = (text: string) => Effect.suspend(() => (response.write(text) ? Effect.void : drained(response)))
+    yield* write(EventWriter.openingFrame(session.id, after))
+    yield* Effect.sleep(heartbeat).pipe(
+      Effect.andThen(write(EventWriter.keepAlive)),
+      Effect.forever,
+      Effect.forkScoped({ startImmediately: true })
+    )
+    const reason = yield* Effect.raceFirst(pump(reading, write), Effect.as(closing.await, "shutdown" as const))
+    yield* write(EventWriter.closingFrame(session.id, closedBy(reason, closing)))
+  }).pipe(Effect.scoped)
+
+/** Waits until the connection takes more (R3). A connection that is lost ends the request, and with it this wait. */
+const drained = (response: ServerResponse): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    const drain = () => resume(Effect.void)
+    response.once("drain", drain)
+    return Effect.sync(() => response.off("drain", drain))
+  })
 
 /** A watch that ends while the server stops was ended by that. */
 const closedBy = (reason: Reason, closing: Latch.Latch): Reason =>
