@@ -42,10 +42,11 @@ export const layer: Layer.Layer<Journal | Claim> = Layer.effectContext(
   })
 )
 
+// The clock is read first: a fiber may be made to yield between two effects, and nothing must come between a check and its write.
 const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
   create: Effect.fnUntraced(function* (sessionId, data) {
-    if (entries.has(sessionId)) return yield* new SessionExists({ sessionId })
     const at = yield* Clock.currentTimeMillis
+    if (entries.has(sessionId)) return yield* new SessionExists({ sessionId })
     const entry: Entry = {
       sessionId,
       createdAt: at,
@@ -60,17 +61,18 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
     return record(entry, [{ type: "session.created", data }], at, undefined)
   }),
   append: Effect.fnUntraced(function* (write) {
+    const at = yield* Clock.currentTimeMillis
     const entry = entries.get(write.sessionId)
     if (entry === undefined || entry.fence !== write.fence) return yield* new FenceLost({ sessionId: write.sessionId })
     if (write.expectedSeq !== undefined && write.expectedSeq !== entry.state.seq) {
       return yield* Effect.fail(new SeqBehind(entry.state.seq))
     }
-    return record(entry, write.facts, yield* Clock.currentTimeMillis, undefined)
+    return record(entry, write.facts, at, undefined)
   }),
   admit: Effect.fnUntraced(function* (sessionId, lookup, decide) {
+    const at = yield* Clock.currentTimeMillis
     const entry = entries.get(sessionId)
     if (entry === undefined) return yield* new SessionNotFound({ sessionId })
-    const at = yield* Clock.currentTimeMillis
     const decided = decide(view(entry, lookup))
     if (Result.isFailure(decided)) return yield* Effect.fail(decided.failure)
     const { facts, value, digest } = decided.success
