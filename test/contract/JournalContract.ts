@@ -241,7 +241,9 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
           updatedAt: events.at(-1)?.at ?? 0
         }
         assert.deepStrictEqual<Partial<Summary>>(yield* summary, { ...expected, ...ended })
-        assert.deepStrictEqual(yield* journal.summary("no such session"), Option.none())
+        for (const none of ["no such session", ...odd]) {
+          assert.deepStrictEqual(yield* journal.summary(none), Option.none())
+        }
       })
     )
 
@@ -255,7 +257,9 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         assert.deepStrictEqual(yield* list(undefined, 5), newest)
         assert.deepStrictEqual(yield* list(undefined, 2), newest.slice(0, 2))
         assert.deepStrictEqual(yield* list(newest[1], 2), newest.slice(2, 4))
-        assert.deepStrictEqual(yield* list("no such session", 2), newest.slice(0, 2))
+        for (const none of ["no such session", ...odd]) {
+          assert.deepStrictEqual(yield* list(none, 2), newest.slice(0, 2))
+        }
         const [page] = yield* journal.list({ before: undefined, limit: 1 })
         assert.deepStrictEqual(Option.some(page), yield* journal.summary(newest[0] as string))
       })

@@ -48,6 +48,7 @@ export const outside: ReadonlyArray<Case> = [
 /** A session nobody has sent anything to but one waiting message; items 1 (waits). */
 export const fresh: ReadonlyArray<Case> = [
   ["a Turn that starts from no item", "TS002", (t) => turn(t, 1, 7)],
+  ["a Turn under an old fence", "TS001", (t) => turn(t, 1, 1, t.fence - 1)],
   ["a Turn whose number leaves a gap", "TS002", (t) => turn(t, 2, 1)],
   [
     "a Turn that starts closed",
@@ -63,6 +64,11 @@ export const fresh: ReadonlyArray<Case> = [
     "an item with the key of another",
     "23505",
     (t) => item(t, 2, `(select key from inputs where session_no = ${t.no} and item = 1), 'd', null`)
+  ],
+  [
+    "an item that starts as returned",
+    "TS002",
+    (t) => item(t, 2).replace("turn)", "turn, state, settled_seq)").replace("null)", `null, 'returned', ${t.seq})`)
   ],
   ["an item with a key and no digest", "23514", (t) => item(t, 2, "'k', null, null")],
   ["an item applied to no Turn", "23514", (t) => change("inputs", t, `state = 'applied', settled_seq = ${t.seq}`)],
@@ -80,13 +86,15 @@ export const fresh: ReadonlyArray<Case> = [
   [
     "an event that leaves a gap",
     "TS002",
-    (t) => `with g as (update sessions set next_seq = next_seq + 1 where session_no = 0) ${event(t, t.seq + 5)}`
+    (t) => `with g as (update sessions set next_seq = next_seq + 1 where session_no = ${t.no}) ${event(t, t.seq + 1)}`
   ],
   ["an event whose number is taken", "23505", (t) => event(t, t.seq - 1)],
   ["an event that is not JSON", "22P02", (t) => event(t, t.seq).replace("'{}'", "'{'")],
   ["a changed event", "TS002", (t) => change("events", t, "data = '[]'")],
   ["a deleted event", "TS002", (t) => `delete from events where session_no = ${t.no}`],
-  ["truncated events", "TS002", () => "truncate events"],
+  ...["sessions", "events", "inputs", "turns", "steps", "tool_calls", "tool_attempts", "receipts"].map(
+    (table): Case => [`truncated ${table}`, "TS002", () => `truncate ${table}`]
+  ),
   ["a deleted session", "TS002", (t) => `delete from sessions where session_no = ${t.no}`],
   ["a deleted item", "TS002", (t) => `delete from inputs where session_no = ${t.no}`],
   ["a fence that shrinks", "TS002", (t) => change("sessions", t, "fence = fence - 1, owner = null")],
@@ -198,7 +206,38 @@ export const answered: ReadonlyArray<Case> = [
 export const spent: ReadonlyArray<Case> = [
   ["a step beyond the budget", "TS002", (t) => step(t, 2)],
   ["a completed step that is completed again", "TS002", (t) => change("steps", t, `completed_seq = ${t.seq}`)],
-  ["a call of a completed step", "TS002", (t) => call(t, 1, 4)]
+  ["a call of a completed step", "TS002", (t) => call(t, 1, 4)],
+  [
+    "a step that starts with an answer",
+    "TS002",
+    (t) =>
+      step(t, 2, "hand-back")
+        .replace("seq)", "seq, answered_seq)")
+        .replace(`${t.seq})`, `${t.seq}, ${t.seq + 1})`)
+  ],
+  [
+    "a step after the Turn is settled",
+    "TS002",
+    (t) => `with x as (${change("turns", t, `settled_seq = ${t.seq}`)}) ${step(t, 2, "hand-back")}`
+  ]
+]
+
+/** The hand-back of a Turn of at most one step is completed; the Turn is open. */
+export const handedBack: ReadonlyArray<Case> = [
+  ["a second hand-back", "TS002", (t) => step(t, 3, "hand-back")],
+  ["a step with tools after the hand-back", "TS002", (t) => step(t, 3)]
+]
+
+/** A Turn that was cancelled while its first step waited for the model. */
+export const cancelled: ReadonlyArray<Case> = [
+  ["an answer that comes too late", "TS002", (t) => change("steps", t, `answered_seq = ${t.seq}`)],
+  ["a step that comes too late", "TS002", (t) => step(t, 2)]
+]
+
+/** A Turn that failed after an answer without calls, before the end of its step. */
+export const failed: ReadonlyArray<Case> = [
+  ["a call that comes too late", "TS002", (t) => call(t, 1, 0)],
+  ["an end of a step that comes too late", "TS002", (t) => change("steps", t, `completed_seq = ${t.seq}`)]
 ]
 
 /** A closed Turn after its hand-back. */

@@ -64,9 +64,31 @@ const oneStep = Effect.gen(function* () {
 const handedBack = Effect.gen(function* () {
   const owned = yield* oneStep
   yield* owned.write(TurnPlan.nextStep(owned.state, owned.open(), 0).slice(-1))
-  const words = TurnPlan.acceptHandBack(owned.open(), "steps")
-  yield* owned.write(TurnPlan.endTurn(owned.state, owned.open(), { type: "exhausted", limit: "steps" }, words))
+  yield* owned.write(TurnPlan.acceptHandBack(owned.open(), "steps"))
+  return owned
+})
+
+const closed = Effect.gen(function* () {
+  const owned = yield* handedBack
+  yield* owned.write(TurnPlan.endTurn(owned.state, owned.open(), { type: "exhausted", limit: "steps" }))
   yield* Owned.send(owned.sessionId, "again")
+  return owned
+})
+
+const cancelled = Effect.gen(function* () {
+  const owned = yield* Owned.started()
+  yield* owned.write(TurnPlan.endTurn(owned.state, owned.open(), { type: "cancelled", by: "user", reason: undefined }))
+  return owned
+})
+
+const failed = Effect.gen(function* () {
+  const owned = yield* Owned.started()
+  const [answer] = TurnPlan.acceptFinal(owned.state, owned.open(), Owned.calling())
+  if (answer === undefined) throw new Error("there is no answer")
+  yield* owned.write([answer])
+  yield* owned.write(
+    TurnPlan.endTurn(owned.state, owned.open(), { type: "failed", error: { code: "c", message: "m" } })
+  )
   return owned
 })
 
@@ -112,6 +134,9 @@ for (const database of Databases.migrated) {
       Effect.tap(batch, (owned) => owned.write([Owned.result(idOf(owned, 0))]))
     )
     check("spent", Cases.spent, oneStep)
-    check("closed", Cases.closed, handedBack)
+    check("handed back", Cases.handedBack, handedBack)
+    check("closed", Cases.closed, closed)
+    check("cancelled", Cases.cancelled, cancelled)
+    check("failed", Cases.failed, failed)
   })
 }

@@ -11,7 +11,7 @@
  * - Q3. What SQL refuses after that is a bug of ours or a database that stays away: a defect, once per statement.
  */
 import type { SessionId } from "@turnstep/core/Ids"
-import { Journal, SeqBehind, type Summary } from "@turnstep/core/Journal"
+import { Journal, SeqBehind, type Summary, type Write } from "@turnstep/core/Journal"
 import * as Ids from "@turnstep/core/Ids"
 import { FenceLost, SessionExists, SessionNotFound } from "@turnstep/core/TurnError"
 import { decodeFact, type Fact, type TurnEvent } from "@turnstep/core/TurnEvent"
@@ -21,6 +21,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
 import * as AppendBatch from "./AppendBatch.ts"
 import * as SessionLock from "./SessionLock.ts"
@@ -44,7 +45,7 @@ const make = Effect.gen(function* () {
     return recorded([{ type: "session.created", data }], 1, at)
   }, Effect.uninterruptible) satisfies Journal["Service"]["create"]
 
-  const append = Effect.fn("SqlJournal.append")(function* ({ expectedSeq, facts, fence, sessionId }) {
+  const appendNow = Effect.fnUntraced(function* ({ expectedSeq, facts, fence, sessionId }: Write) {
     const told = yield* batch.append({ sessionId, fence, expectedSeq, facts, digest: undefined })
     switch (told.verdict) {
       case "written":
@@ -54,7 +55,11 @@ const make = Effect.gen(function* () {
       case "fence-lost":
         return yield* new FenceLost({ sessionId })
     }
-  }, Effect.uninterruptible) satisfies Journal["Service"]["append"]
+  }, Effect.uninterruptible)
+
+  // Where the span is made is known: capturing a stack for every write would cost more than the span.
+  const append: Journal["Service"]["append"] = (write) =>
+    Effect.withSpan(appendNow(write), "SqlJournal.append", { captureStackTrace: false })
 
   /** Q1. Each round is lost only to a write that succeeded, so some admission always gets through. */
   const admitNow: Journal["Service"]["admit"] = Effect.fnUntraced(function* (sessionId, lookup, decide) {
@@ -84,16 +89,18 @@ const make = Effect.gen(function* () {
   }) satisfies Journal["Service"]["read"]
 
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
+    if (!isSessionId(sessionId)) return Option.none()
     const [row] = yield* sql<SummaryRow>`
       select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(Effect.orDie)
     return Option.map(Option.fromUndefinedOr(row), summaryOf)
   }) satisfies Journal["Service"]["summary"]
 
   const list = Effect.fn("SqlJournal.list")(function* ({ before, limit }) {
+    const from = before !== undefined && isSessionId(before) ? before : null
     const rows = yield* sql<SummaryRow>`
       select ${summaryColumns} from sessions s
       where s.session_no < coalesce(
-        (select b.session_no from sessions b where b.session_id = ${before ?? null}), 9223372036854775807)
+        (select b.session_no from sessions b where b.session_id = ${from}), 9223372036854775807)
       order by s.session_no desc limit ${limit}`.pipe(Effect.orDie)
     return rows.map(summaryOf)
   }) satisfies Journal["Service"]["list"]
@@ -119,6 +126,9 @@ const make = Effect.gen(function* () {
 export const layer: Layer.Layer<Journal, never, SqlClient> = Layer.effect(Journal, make).pipe(
   Layer.provide(SecureRandom.layerWebCrypto)
 )
+
+/** What is no session's id names none; it may hold what the database would not even take as text. */
+const isSessionId = Schema.is(Ids.SessionId)
 
 interface EventRow {
   readonly seq: number

@@ -95,10 +95,10 @@ const inputs = [
   })
 ]
 
+// That no other Turn is open is said by the index turns_open.
 const turns = [
   ...guard("turns", "insert", {
     cases: `
-        when s.active_turn is not null then 'a Turn is open'
         when new.turn <> s.turns + 1 then 'Turns are numbered in order'
         when new.closed_seq is not null or new.settled_seq is not null then 'a Turn starts open'
         when not exists (
@@ -165,6 +165,7 @@ const calls = [
           select from receipts r where r.session_no = new.session_no and r.turn = new.turn and r.step = new.step)
           then 'a call of its batch is answered already'`
   }),
+  // A call without a receipt is a call of the open Turn: the two guards below need not ask.
   ...guard("tool_attempts", "insert", {
     join: `
       left join tool_calls c
@@ -173,7 +174,6 @@ const calls = [
         on r.session_no = new.session_no and r.turn = new.turn and r.step = new.step and r.idx = new.idx`,
     cases: `
         when c.idx is null then 'there is no such call'
-        when new.turn is distinct from s.active_turn then 'its Turn is not open'
         when r.idx is not null then 'the call is answered already'
         when c.effects = 'once' and new.attempt > 1 then 'it must never run twice'
         when new.attempt > 1 and not exists (
@@ -189,7 +189,6 @@ const calls = [
         on a.session_no = new.session_no and a.turn = new.turn and a.step = new.step and a.idx = new.idx and a.attempt = 1`,
     cases: `
         when c.idx is null then 'there is no such call'
-        when new.turn is distinct from s.active_turn then 'its Turn is not open'
         when new.outcome = 'not-started' and a.attempt is not null then 'the call was started'
         when new.outcome not in ('not-started', 'error') and a.attempt is null then 'the call was never started'
         when new.outcome in ('cancelled', 'timed-out') and c.effects <> 'pure' then 'it may have had effects'`
