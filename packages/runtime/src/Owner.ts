@@ -55,11 +55,11 @@ export interface Owner {
   ) => Effect.Effect<void, WriteError>
   /**
    * Decides on the latest state, once, folds the facts and writes them behind the caller's back; the returned effect waits
-   * until they are durable (O2).
+   * until they are durable (O2). Fails at once when the owner is stale, so that nobody goes on with what is never written.
    */
   readonly ahead: (
     decision: (state: SessionState.SessionState) => ReadonlyArray<Fact>
-  ) => Effect.Effect<Effect.Effect<void, WriteError>>
+  ) => Effect.Effect<Effect.Effect<void, WriteError>, WriteError>
   /** Completes when the open Turn has been told to stop. */
   readonly cancelled: Effect.Effect<void>
   /** Reads what others wrote, announced or not. */
@@ -147,9 +147,9 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     Effect.suspend(() => (stale === undefined ? announced : Effect.void)).pipe(
       Effect.andThen(
         Effect.suspend(() => {
-          const facts = stale === undefined ? decision(state) : []
-          if (facts.length === 0)
-            return Effect.as(lock.release(1), stale === undefined ? Effect.void : Effect.fail(stale))
+          if (stale !== undefined) return Effect.fail(stale)
+          const facts = decision(state)
+          if (facts.length === 0) return Effect.as(lock.release(1), Effect.void)
           for (const fact of facts) SessionState.applyFact(state, fact)
           return behindBack(facts).pipe(
             Effect.onError(() => spoil),
