@@ -203,7 +203,7 @@ export class Record extends HttpApiGroup.make("record")
 
 /** The whole API. */
 export class Api extends HttpApi.make("turnstep")
-  .add(Health, System, Sessions, Inbox, Turns, Record)
+  .add(Sessions, Inbox, Turns, Record, System, Health)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" }) // P1
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotateMerge(OpenApiDocument.annotations) {}

@@ -4,7 +4,7 @@
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Context from "effect/Context"
-import { StreamEvent } from "./EventEnvelope.ts"
+import { StreamEvent, version } from "./EventEnvelope.ts"
 
 const bearer = {
   type: "http",
@@ -18,6 +18,7 @@ const open = new Set(["/healthz", "/readyz"])
 export const annotations = Context.merge(
   OpenApi.annotations({
     title: "Turnstep",
+    version: String(version),
     description: "A durable Turn/Step runtime for agents.",
     license: { name: "MIT" },
     transform: (document) => ({
