@@ -9,6 +9,8 @@
  *   written even then: they depend on nothing that others write.
  * - O3. A write that began is carried to its end, whoever asked for it is interrupted or not.
  * - O4. Every decision sees what was announced before it: a message that was acknowledged in time is in time.
+ * - O5. A fact that only an owner writes, and this one has not written, is a new owner's: it is not followed, and nothing it
+ *   asks for is done here.
  */
 import { Claim } from "@turnstep/core/Claim"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
@@ -104,9 +106,16 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     hub.publish(sessionId, events)
   }
 
+  const follow = (events: ReadonlyArray<TurnEvent>): Effect.Effect<void, FenceLost> =>
+    Effect.suspend(() => {
+      if (!events.every(isFromOutside)) return Effect.fail(new FenceLost({ sessionId })) // O5
+      record(events)
+      return Effect.void
+    })
+
   const foreign = Effect.flatMap(
     Effect.suspend(() => journal.read(sessionId, { after: state.seq })),
-    (events) => Effect.sync(() => record(events))
+    follow
   )
 
   // Closed before it is read, so that what is announced meanwhile is announced again.
@@ -177,7 +186,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
       // unless both touched the same item of the inbox.
       const events = yield* journal.read(sessionId, { after: state.seq })
       if (events.some((event) => touchesSameItem(event, facts))) return yield* overtaken(facts)
-      record(events)
+      yield* follow(events)
     }
   })
 
@@ -217,6 +226,13 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
 })
 
 const isBehind = (error: FenceLost | SeqBehind): error is SeqBehind => error._tag === "SeqBehind"
+
+/** Whether anybody may have recorded this, not only the session's owner. */
+const isFromOutside = (event: TurnEvent): boolean =>
+  event.type === "inbox.admitted" ||
+  event.type === "inbox.moved" ||
+  event.type === "turn.cancelling" ||
+  (event.type === "inbox.returned" && event.data.reason === "withdrawn")
 
 const itemOf = (fact: Fact): ItemId | undefined =>
   "itemId" in fact.data && fact.type !== "inbox.admitted" ? fact.data.itemId : undefined
