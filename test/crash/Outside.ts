@@ -1,0 +1,71 @@
+/**
+ * The services behind the tools: they live in the test's process, and nothing that happens to a child makes them forget.
+ *
+ * Owns: how often each call key was heard, and calls that are held. Does not own: what that must be (`Judge`).
+ */
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as http from "node:http"
+
+/** What a tool tells when it is started. */
+export interface Start {
+  readonly tool: string
+  readonly act: string
+  readonly key: string
+}
+
+export interface Outside {
+  readonly url: string
+  /** Every start of a tool, in the order of their arrival. */
+  readonly starts: ReadonlyArray<Start>
+  /** Lets an act go on, now and whenever it comes again. An act that begins with `hold` waits for this. */
+  readonly release: (act: string) => void
+  /** Completes when an act has been started. */
+  readonly heard: (act: string) => Effect.Effect<void>
+}
+
+export const make: Effect.Effect<Outside, never, Scope.Scope> = Effect.gen(function* () {
+  const starts: Array<Start> = []
+  const free = new Set<string>()
+  const held: Array<{ readonly act: string; readonly answer: () => void }> = []
+  const listeners: Array<{ readonly act: string; readonly tell: () => void }> = []
+
+  const take = (start: Start, response: http.ServerResponse): void => {
+    starts.push(start)
+    const answer = () => void response.end(`did ${start.act}`)
+    if (!start.act.startsWith("hold") || free.has(start.act)) answer()
+    else held.push({ act: start.act, answer })
+    for (const { act, tell } of listeners) if (act === start.act) tell()
+  }
+  const server = yield* Effect.acquireRelease(
+    Effect.callback<http.Server>((resume) => {
+      const made = http.createServer((request, response) => {
+        let body = ""
+        request.setEncoding("utf8")
+        request.on("data", (piece: string) => (body += piece))
+        request.on("end", () => take(JSON.parse(body), response))
+      })
+      made.listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
+    }),
+    (made) =>
+      Effect.callback<void>((resume) => {
+        made.close(() => resume(Effect.void))
+        made.closeAllConnections()
+      })
+  )
+  const address = server.address()
+  const outside: Outside = {
+    url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/`,
+    starts,
+    release: (act) => {
+      free.add(act)
+      for (const { act: waiting, answer } of held) if (waiting === act) answer()
+    },
+    heard: (act) =>
+      Effect.callback((resume) => {
+        if (starts.some((start) => start.act === act)) return resume(Effect.void)
+        listeners.push({ act, tell: () => resume(Effect.void) })
+      })
+  }
+  return outside
+})

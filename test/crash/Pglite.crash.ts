@@ -1,0 +1,4 @@
+import { places } from "@turnstep/core/CrashPoint"
+import * as Matrix from "./Matrix.ts"
+
+Matrix.suite("PGlite", places, Number(process.env["CRASH_PASSINGS"] ?? 2))
