@@ -108,6 +108,8 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       },
       show: (sessionId, ephemeral) => {
         const found = topic(sessionId)
+        // What was not shown needs no taking back.
+        if (ephemeral.type === "step.reset" && found.partial === undefined) return forget(sessionId, found)
         found.partial = grow(found.partial, ephemeral)
         send(found, { ephemeral })
         forget(sessionId, found)
