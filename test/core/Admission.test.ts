@@ -103,5 +103,18 @@ describe("Admission", () => {
     assert.isEmpty(facts(late))
     assert.deepStrictEqual(value(late), { turnId, state: "ended" })
     assert.strictEqual(refusal(cancel(view())), "TurnNotFound")
+    assert.strictEqual(refusal(cancel(view({ head: { runningTurn: Ids.turnId(2), isBusy: true } }))), "TurnNotFound")
+  })
+
+  it("knows a Turn that is announced and not recorded yet", () => {
+    const turnId = Ids.turnId(1)
+    const early = Admission.cancel(
+      Log.sessionId,
+      turnId,
+      "user",
+      undefined
+    )(view({ head: { runningTurn: turnId, isBusy: true } }))
+    assert.isEmpty(facts(early))
+    assert.deepStrictEqual(value(early), { turnId, state: "announced" })
   })
 })

@@ -3,6 +3,7 @@ import { isTerminal } from "@turnstep/core/TurnEvent"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Journals from "../fixtures/Journals.ts"
 import * as Sound from "../fixtures/Sound.ts"
 import * as Stores from "../fixtures/Stores.ts"
 import * as Tools from "../fixtures/Tools.ts"
@@ -164,6 +165,25 @@ for (const store of Stores.all) {
         for (const id of ["trn_1", "trn_0", "nonsense", "trn_1; drop"]) {
           assert.strictEqual((yield* Effect.flip(session.cancel(id)))._tag, "TurnNotFound")
         }
+      })
+    )
+
+    it.effect("can be cancelled as soon as it is announced", () =>
+      Effect.gen(function* () {
+        const opening = yield* Tools.gate
+        const { provider, session } = yield* World.withTools({
+          respond: script([text(["half", Effect.never]), text("fine")]),
+          around: Journals.before(Journals.atFirst("turn.started", opening.pass))
+        })
+        const { turnId } = yield* session.send("go")
+        assert.strictEqual(turnId, "trn_1")
+        yield* opening.reached
+        const cancelling = yield* Effect.forkChild(session.cancel("trn_1"), { startImmediately: true })
+        yield* opening.open
+        assert.strictEqual((yield* Fiber.join(cancelling)).state, "cancelling")
+        assert.strictEqual((yield* World.ended(session, 1)).type, "turn.cancelled")
+        assert.strictEqual((yield* session.run("next"))._tag, "Answered")
+        assert.isEmpty(yield* Sound.complaints(session, provider))
       })
     )
 

@@ -78,11 +78,21 @@ export interface Cancellation {
   readonly state: "cancelling" | "ended"
 }
 
+/** The Turn was announced to whoever sent its message, and is not recorded yet: it can be told to stop as soon as it is. */
+export interface Announced {
+  readonly turnId: TurnId
+  readonly state: "announced"
+}
+
 /** Tells a Turn to stop. */
 export const cancel =
   (sessionId: SessionId, turnId: string, by: "user" | "caller", reason: string | undefined) =>
-  (view: View): Decision<Cancellation, TurnNotFound> => {
-    if (view.turn === undefined) return Result.fail(new TurnNotFound({ sessionId, turnId }))
+  (view: View): Decision<Cancellation | Announced, TurnNotFound> => {
+    if (view.turn === undefined) {
+      const { runningTurn } = view.head
+      if (runningTurn !== turnId) return Result.fail(new TurnNotFound({ sessionId, turnId }))
+      return Result.succeed({ facts: [], value: { turnId: runningTurn, state: "announced" } })
+    }
     const value: Cancellation = { turnId: view.turn.turnId, state: view.turn.isOpen ? "cancelling" : "ended" }
     if (!view.turn.isOpen || view.turn.isCancelling) return Result.succeed({ facts: [], value })
     const fact: Fact = {

@@ -57,8 +57,14 @@ export const layer = Layer.effect(
         admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
       const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
       const watcher: Watch.Watcher = { from: watch, isOver: hub.isClosed }
-      const cancel = (turnId: string, by: "user" | "caller", reason: string | undefined) =>
-        admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
+      const cancel = Effect.fnUntraced(function* (turnId: string, by: "user" | "caller", reason: string | undefined) {
+        for (;;) {
+          const { seq } = yield* summaryOf(id)
+          const told = yield* admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
+          if (told.state !== "announced") return told
+          yield* Watch.next(watcher, seq)
+        }
+      })
       const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watcher, after, id, turnId)
       return {
         id,
@@ -96,7 +102,8 @@ export const layer = Layer.effect(
           },
           Effect.catchTag("WatchOver", () => Effect.interrupt)
         ),
-        cancel: (turnId, reason) => cancel(turnId, "user", reason),
+        cancel: (turnId, reason) =>
+          Effect.catchTag(cancel(turnId, "user", reason), "WatchOver", () => Effect.interrupt),
         move: (itemId, delivery) => admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery)),
         withdraw: (itemId) => admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)),
         events: (page) => journal.read(id, page),

@@ -91,7 +91,7 @@ export interface Session {
   ) => Effect.Effect<Inbox.Admission, SendError>
   /** Waits for a Turn to end. */
   readonly outcome: (turnId: TurnId) => Effect.Effect<TurnOutcome, SessionNotFound | TurnFailed>
-  /** Tells a Turn to stop; done when that is durable. */
+  /** Tells a Turn to stop; done when that is durable, which for a Turn that is announced only is after it is opened. */
   readonly cancel: (
     turnId: string,
     reason?: string

@@ -105,6 +105,10 @@ export const startOf = (
     })
   )
 
+/** Waits for the next event. */
+export const next = (watcher: Watcher, after: number): Effect.Effect<TurnEvent.TurnEvent, WatchOver> =>
+  first(watcher, after, Option.some)
+
 /** How a Turn ends; `after` is before its last message. */
 export const outcome = (
   watcher: Watcher,
