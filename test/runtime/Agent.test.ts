@@ -199,10 +199,7 @@ for (const store of Stores.all) {
         const { session } = yield* World.withTools({ respond: () => text("ok"), policy: { maxSteps: 4 } })
         yield* session.run("go")
         const [started] = World.dataOf(yield* World.events(session), "turn.started")
-        assert.deepStrictEqual(
-          [started?.model, started?.agent, started?.limits],
-          ["strict/strict", "hand", { maxSteps: 4 }]
-        )
+        assert.deepStrictEqual([started?.model, started?.limits], ["strict/strict", { maxSteps: 4 }])
       })
     )
   })

@@ -30,6 +30,19 @@ const watch = (session: Session, after: number, turn: number) =>
     startImmediately: true
   })
 
+/** Watches until a Turn is over; `joined` when the watcher has what there was before it came. */
+const comeLate = Effect.fnUntraced(function* (session: Session, after: number, turn: number) {
+  const joined = yield* Deferred.make<void>()
+  const fiber = yield* session.watch(after).pipe(
+    Stream.tap((seen) => (seen._tag === "Snapshot" ? Deferred.succeed(joined, undefined) : Effect.void)),
+    Stream.takeUntil(isEnd(turn)),
+    Stream.runCollect,
+    Effect.forkChild({ startImmediately: true })
+  )
+  yield* Deferred.await(joined)
+  return fiber
+})
+
 /** The text of a step's answer as a reader puts it together. */
 const textIn = (seen: ReadonlyArray<Seen>): string =>
   seen.reduce((shown, each) => {
@@ -115,9 +128,8 @@ for (const store of Stores.all) {
         yield* session.send("go")
         yield* gate.reached
         yield* Deferred.await(heard)
-        const late = yield* watch(session, 0, 1)
-        const later = yield* watch(session, 7, 1)
-        yield* Effect.yieldNow
+        const late = yield* comeLate(session, 0, 1)
+        const later = yield* comeLate(session, 7, 1)
         yield* gate.open
         for (const fiber of [first, late, later]) assert.strictEqual(textIn(yield* Fiber.join(fiber)), "Hello world")
         const types = brief(yield* Fiber.join(late))
@@ -139,7 +151,7 @@ for (const store of Stores.all) {
         const gate = yield* Tools.gate
         const { session } = yield* World.withTools({
           respond: script([
-            text(["a long first ", "try ", gate.pass, "never"], { cut: 3 }),
+            text(["a long first ", "try ", gate.pass, "…"], { cut: 4 }),
             text(["short", " and good"])
           ])
         })
@@ -156,8 +168,7 @@ for (const store of Stores.all) {
         )
         yield* session.send("go")
         yield* Deferred.await(heard)
-        const late = yield* watch(session, 0, 1)
-        yield* Effect.yieldNow
+        const late = yield* comeLate(session, 0, 1)
         yield* gate.open
         assert.strictEqual(textIn(yield* Fiber.join(first)), "short and good")
         assert.strictEqual(textIn(yield* Fiber.join(late)), "short and good")

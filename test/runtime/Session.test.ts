@@ -224,6 +224,7 @@ for (const store of Stores.all) {
         tools.on("a", Effect.as(gate.pass, "late"))
         const run = yield* Effect.forkChild(session.run("go"))
         yield* gate.reached
+        yield* World.until(session, ({ type }) => type === "call.started")
         const before = yield* World.events(session)
         yield* stop
         assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(run)))

@@ -1,4 +1,5 @@
 import { assert, layer } from "@effect/vitest"
+import * as Ids from "@turnstep/core/Ids"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
@@ -79,8 +80,11 @@ const turnOf = Effect.fnUntraced(function* (...made: ReadonlyArray<StrictProvide
   return { told, events: yield* World.events(session) }
 })
 
+/** Whether each call failed, in the order of the calls. */
 const failures = (events: Effect.Success<ReturnType<typeof turnOf>>["events"]) =>
-  World.dataOf(events, "call.completed").map(({ isFailure }) => isFailure)
+  World.dataOf(events, "call.completed")
+    .toSorted((a, b) => Ids.placeOf(a.callId).index - Ids.placeOf(b.callId).index)
+    .map(({ isFailure }) => isFailure)
 
 for (const store of Stores.all) {
   layer(store.layer, Stores.live)(`ToolRun on ${store.name}`, (it) => {
