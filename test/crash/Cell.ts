@@ -9,10 +9,12 @@ import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import * as path from "node:path"
 import * as Child from "../fixtures/Child.ts"
 import type { Database } from "../fixtures/Databases.ts"
 import * as Pglite from "../fixtures/Pglite.ts"
 import * as Postgres from "../fixtures/Postgres.ts"
+import * as RunDirectory from "../fixtures/RunDirectory.ts"
 import * as Judge from "./Judge.ts"
 import * as Outside from "./Outside.ts"
 import * as Script from "./Script.ts"
@@ -49,6 +51,8 @@ export const make = Effect.fn("Cell.make")(function* (database: Database["name"]
     database === "PGlite"
       ? { dataDir: yield* Pglite.freshDirectory(template) }
       : { url: Redacted.value(yield* Postgres.freshUrl(template)) }
+  // Children read the same sources over and over.
+  process.env["NODE_COMPILE_CACHE"] ??= path.join(RunDirectory.runDirectory(), "compiled")
   const provider = yield* StrictProvider.make({ respond: Script.respond })
   const outside = yield* Outside.make
   const logged: Array<string> = []
