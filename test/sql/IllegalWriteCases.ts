@@ -38,11 +38,18 @@ const append = (target: Target, kind: string, row: string) =>
       '[{"kind": "${kind}", "rows": [{"w": 1, "i": 0, ${row}}]}]')
     from sessions s where s.session_no = ${target.no}`
 
-/** Without the gate. */
+/** Without the gate: by SQL that does not pass it, and by the function that passes it itself. The session is that of `called`. */
 export const outside: ReadonlyArray<Case> = [
   ["an event", "TS001", (t) => event(t, t.seq)],
   ["a receipt", "TS001", (t) => receipt(t, 0, "ok")],
-  ["a changed step", "TS001", (t) => change("steps", t, `completed_seq = ${t.seq}`)]
+  ["a changed step", "TS001", (t) => change("steps", t, `completed_seq = ${t.seq}`)],
+  ["the return of an item that does not wait, by the function", "TS002", (t) => append(t, "returned", '"item": 7')],
+  ["an answer nobody awaits, by the function", "TS002", (t) => append(t, "answered", '"x": 1')],
+  [
+    "the end of a step that was never requested, by the function",
+    "TS002",
+    (t) => append(t, "completed", '"turn": 1, "step": 9')
+  ]
 ]
 
 /** A session nobody has sent anything to but one waiting message; items 1 (waits). */
@@ -115,9 +122,7 @@ export const fresh: ReadonlyArray<Case> = [
     "a session born with a fence",
     "TS002",
     () => `insert into sessions (session_id, agent, fence, created_at, updated_at) values ('x', '"a"', 3, now(), now())`
-  ],
-  ["an item of the write that does not wait", "TS002", (t) => append(t, "returned", '"item": 7')],
-  ["an answer of the write nobody awaits", "TS002", (t) => append(t, "answered", '"x": 1')]
+  ]
 ]
 
 /** An open Turn with `max_steps` 3 whose first step is requested; item 1 applied, item 2 waits. */
@@ -155,8 +160,7 @@ export const requested: ReadonlyArray<Case> = [
     (t) => change("turns", t, `cancelling_seq = ${t.seq}, fence = fence - 1`)
   ],
   ["a deleted Turn", "TS002", (t) => `delete from turns where session_no = ${t.no}`],
-  ["a deleted step", "TS002", (t) => `delete from steps where session_no = ${t.no}`],
-  ["an ended step of the write that was never answered", "TS002", (t) => append(t, "completed", '"turn": 1, "step": 9')]
+  ["a deleted step", "TS002", (t) => `delete from steps where session_no = ${t.no}`]
 ]
 
 /** Its answer called four tools: pure (0), once (1), idempotent (2), started; and one that was never started, once (3). */

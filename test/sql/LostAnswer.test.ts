@@ -86,6 +86,23 @@ describe("a write whose connection breaks", () => {
       }).pipe(Effect.scoped)
     )
 
+    it.live(`is done once when the ${at} is lost, also when it expects no seq`, () =>
+      Effect.gen(function* () {
+        const { others, ours, owned, wire } = yield* scene
+        const { fence, sessionId, state } = owned
+        const write = Effect.flatMap(Journal, (journal) =>
+          journal.append({ sessionId, fence, expectedSeq: undefined, facts: [running, idle] })
+        )
+        const told = yield* cut(wire, at, ours(write), Effect.void)
+        const events = yield* others(
+          Effect.flatMap(Journal, (journal) => journal.read(sessionId, { after: state.seq }))
+        )
+        assert.lengthOf(events, 2)
+        if (told._tag === "Success") assert.deepStrictEqual(told.success, events)
+        else assert.fail("it was written and refused")
+      }).pipe(Effect.scoped)
+    )
+
     it.live(`admits a message once when the ${at} is lost`, () =>
       Effect.gen(function* () {
         const { isDone, others, ours, owned, wire } = yield* scene
