@@ -18,7 +18,7 @@ import * as RunDirectory from "../fixtures/RunDirectory.ts"
 import * as Judge from "./Judge.ts"
 import * as Outside from "./Outside.ts"
 import * as Script from "./Script.ts"
-import type { End, Line, Stop, Task } from "./Told.ts"
+import type { Line, Stop, Task } from "./Told.ts"
 
 /** A world for the processes of one cell: database, model server and services are there, whoever dies. */
 export interface World {
@@ -42,15 +42,24 @@ type KindOf<L> = L extends Line ? keyof L : never
 export type Kind = KindOf<Line>
 
 /** A line by its kind. */
-export type Heard = { readonly [K in Kind]?: Extract<Line, Record<K, unknown>>[K & keyof Extract<Line, Record<K, unknown>>] }
+export type Heard = {
+  readonly [K in Kind]?: Extract<Line, Record<K, unknown>>[K & keyof Extract<Line, Record<K, unknown>>]
+}
 
 const template = { name: "turnstep", migrate: Migrations.migrate }
 
-export const make = Effect.fn("Cell.make")(function* (database: Database["name"]) {
-  const place: Task["database"] =
-    database === "PGlite"
-      ? { dataDir: yield* Pglite.freshDirectory(template) }
-      : { url: Redacted.value(yield* Postgres.freshUrl(template)) }
+/** `isHeld`: what the client releases stays held all the same, so that a Turn stays open. */
+export const make = Effect.fn("Cell.make")(function* (database: Database["name"], isHeld = false) {
+  return yield* makeOn(yield* freshDatabase(database), isHeld)
+})
+
+const freshDatabase = (database: Database["name"]): Effect.Effect<Task["database"], never, Scope.Scope> =>
+  database === "PGlite"
+    ? Effect.map(Pglite.freshDirectory(template), (dataDir) => ({ dataDir }))
+    : Effect.map(Postgres.freshUrl(template), (url) => ({ url: Redacted.value(url) }))
+
+/** A world on a database that has its schema. */
+export const makeOn = Effect.fn("Cell.makeOn")(function* (place: Task["database"], isHeld = false) {
   // Children read the same sources over and over.
   process.env["NODE_COMPILE_CACHE"] ??= path.join(RunDirectory.runDirectory(), "compiled")
   const provider = yield* StrictProvider.make({ respond: Script.respond })
@@ -63,8 +72,9 @@ export const make = Effect.fn("Cell.make")(function* (database: Database["name"]
       const { itemId, name } = line.admitted
       seen.admitted.set(name, (seen.admitted.get(name) ?? new Set()).add(itemId))
     } else if ("withdrawn" in line) seen.withdrawn.add(line.withdrawn)
-    else if ("release" in line) outside.release(line.release)
+    else if ("release" in line) void (isHeld || outside.release(line.release))
     else if ("found" in line) seen.found.push({ answers: line.found.answers, requests: provider.requests.length })
+    else if ("cut" in line) seen.crashes++
     else if ("logged" in line) logged.push(line.logged)
   }
 

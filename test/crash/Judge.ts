@@ -21,7 +21,7 @@ export interface Seen {
   readonly withdrawn: Set<string>
   /** Answers of the model that were accepted when a process began, and the requests that had been made by then. */
   readonly found: Array<{ readonly answers: number; readonly requests: number }>
-  /** Processes that died, or were taken for dead. */
+  /** Processes that died or were taken for dead, and times the database was away. */
   crashes: number
   /** Processes that were taken for dead and went on: what they ask the model may be old. */
   zombies: number
@@ -63,7 +63,7 @@ const ofTables = (events: ReadonlyArray<TurnEvent>, tables: Tables.Tables): Read
       : [`${table} hold ${JSON.stringify(held)}, from the log follows ${JSON.stringify(due)}`]
   })
 
-const inOrder = (row: Record<string, unknown>) => Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))
+const inOrder = (row: Record<string, unknown>) => Object.entries(row).toSorted(([a], [b]) => (a < b ? -1 : 1))
 
 /** At rest; one Turn at a time; each ended as it was to end. */
 const ofTurns = (events: ReadonlyArray<TurnEvent>): ReadonlyArray<string> => {
@@ -152,7 +152,9 @@ const ofInputs = (events: ReadonlyArray<TurnEvent>, seen: Seen): ReadonlyArray<s
 }
 
 const namesOf = (events: ReadonlyArray<TurnEvent>): ReadonlyMap<string, string> =>
-  new Map(events.flatMap((each) => (each.type === "inbox.admitted" ? [[each.data.itemId, each.data.clientKey ?? ""]] : [])))
+  new Map(
+    events.flatMap((each) => (each.type === "inbox.admitted" ? [[each.data.itemId, each.data.clientKey ?? ""]] : []))
+  )
 
 /** An accepted answer is not asked for again, and a crash costs one request at most. */
 const ofRequests = (
@@ -163,13 +165,14 @@ const ofRequests = (
   const found: Array<string> = []
   const answersIn = ({ messages }: StrictProvider.Request) => messages.filter(({ role }) => role === "assistant").length
   const accepted = events.filter((each) => each.type === "message.added" && each.data.role === "assistant").length
-  if (requests.length > accepted + seen.crashes) {
-    found.push(`${requests.length} requests for ${accepted} answers and ${seen.crashes} crashes`)
+  if (requests.length > accepted + seen.crashes + seen.zombies) {
+    found.push(`${requests.length} requests for ${accepted} answers, ${seen.crashes} crashes, ${seen.zombies} zombies`)
   }
   if (seen.zombies > 0) return found
   for (const { answers, requests: before } of seen.found) {
     for (const request of requests.slice(before)) {
-      if (answersIn(request) < answers) found.push(`answer ${answersIn(request) + 1} was accepted and is asked for again`)
+      if (answersIn(request) < answers)
+        found.push(`answer ${answersIn(request) + 1} was accepted and is asked for again`)
     }
   }
   return found

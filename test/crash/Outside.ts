@@ -20,22 +20,22 @@ export interface Outside {
   readonly starts: ReadonlyArray<Start>
   /** Lets an act go on, now and whenever it comes again. An act that begins with `hold` waits for this. */
   readonly release: (act: string) => void
-  /** Completes when an act has been started. */
-  readonly heard: (act: string) => Effect.Effect<void>
+  /** Completes when an act has been started so often. */
+  readonly heard: (act: string, times: number) => Effect.Effect<void>
 }
 
 export const make: Effect.Effect<Outside, never, Scope.Scope> = Effect.gen(function* () {
   const starts: Array<Start> = []
   const free = new Set<string>()
   const held: Array<{ readonly act: string; readonly answer: () => void }> = []
-  const listeners: Array<{ readonly act: string; readonly tell: () => void }> = []
+  const listeners = new Set<() => void>()
 
   const take = (start: Start, response: http.ServerResponse): void => {
     starts.push(start)
     const answer = () => void response.end(`did ${start.act}`)
     if (!start.act.startsWith("hold") || free.has(start.act)) answer()
     else held.push({ act: start.act, answer })
-    for (const { act, tell } of listeners) if (act === start.act) tell()
+    for (const look of listeners) look()
   }
   const server = yield* Effect.acquireRelease(
     Effect.callback<http.Server>((resume) => {
@@ -61,10 +61,15 @@ export const make: Effect.Effect<Outside, never, Scope.Scope> = Effect.gen(funct
       free.add(act)
       for (const { act: waiting, answer } of held) if (waiting === act) answer()
     },
-    heard: (act) =>
+    heard: (act, times) =>
       Effect.callback((resume) => {
-        if (starts.some((start) => start.act === act)) return resume(Effect.void)
-        listeners.push({ act, tell: () => resume(Effect.void) })
+        const look = () => {
+          if (starts.filter((start) => start.act === act).length < times) return
+          listeners.delete(look)
+          resume(Effect.void)
+        }
+        listeners.add(look)
+        look()
       })
   }
   return outside

@@ -80,7 +80,9 @@ export const suite = (database: (typeof Databases.migrated)[number], wanted: num
               partition by session_no order by seq rows between unbounded preceding and 1 preceding) as before
             from events
           ) e` // R1
-        console.log(`${database.name}: ${counts.takeovers} takeovers, ${counts.refused} stale writes refused, ${rows} rows`)
+        console.log(
+          `${database.name}: ${counts.takeovers} takeovers, ${counts.refused} stale writes refused, ${rows} rows`
+        )
         assert.strictEqual(stale, 0)
         assert.strictEqual(rows, counts.written * facts.length) // R2
         assert.isAtLeast(counts.refused, 1, "nobody was late: these were no races")

@@ -121,7 +121,7 @@ export const play = Effect.fnUntraced(function* (session: Session, telling: Tell
 })
 
 /** Storage that is away for a while is asked again: a client would. */
-const asked = <A, E>(operation: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+export const asked = <A, E, R>(operation: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.catchDefect(operation, () => Effect.andThen(Effect.sleep("50 millis"), asked(operation)))
 
 /** Waits for an event of the session, recorded by whatever process; read over and over, since storage may go away. */

@@ -11,7 +11,9 @@ import { SqlClient } from "effect/sql/SqlClient"
 
 type Row = Record<string, string | number | null>
 
-export type Tables = Readonly<Record<"sessions" | "inputs" | "turns" | "steps" | "calls" | "attempts" | "receipts", ReadonlyArray<Row>>>
+export type Tables = Readonly<
+  Record<"sessions" | "inputs" | "turns" | "steps" | "calls" | "attempts" | "receipts", ReadonlyArray<Row>>
+>
 
 /** What the tables hold of a session. */
 export const read = Effect.fnUntraced(function* (sessionId: string) {
@@ -40,7 +42,14 @@ export const read = Effect.fnUntraced(function* (sessionId: string) {
 
 /** What the tables must hold when the log is this. */
 export const follow = (events: ReadonlyArray<TurnEvent>): Tables => {
-  const session: Row = { status: "idle", items: 0, waiting: 0, turns: 0, active_turn: null, next_seq: events.length + 1 }
+  const session: Row = {
+    status: "idle",
+    items: 0,
+    waiting: 0,
+    turns: 0,
+    active_turn: null,
+    next_seq: events.length + 1
+  }
   const inputs: Array<Row> = []
   const turns: Array<Row> = []
   const steps: Array<Row> = []
@@ -130,7 +139,15 @@ export const follow = (events: ReadonlyArray<TurnEvent>): Tables => {
         session["active_turn"] = null
     }
   }
-  return { sessions: [session], inputs, turns, steps, calls: sorted(calls), attempts: sorted(attempts), receipts: sorted(receipts) }
+  return {
+    sessions: [session],
+    inputs,
+    turns,
+    steps,
+    calls: sorted(calls),
+    attempts: sorted(attempts),
+    receipts: sorted(receipts)
+  }
 }
 
 const rowOf = (rows: ReadonlyArray<Row>, key: Row): Row => {
@@ -144,8 +161,7 @@ const placeOf = ({ callId }: Pick<DataOf<"call.started">, "callId">) => {
   return { turn, step, idx: index }
 }
 
-const sorted = (rows: ReadonlyArray<Row>): ReadonlyArray<Row> =>
-  [...rows].sort((a, b) => orderOf(a) - orderOf(b))
+const sorted = (rows: ReadonlyArray<Row>): ReadonlyArray<Row> => rows.toSorted((a, b) => orderOf(a) - orderOf(b))
 
 const orderOf = (row: Row): number =>
   ((Number(row["turn"]) * 100 + Number(row["step"])) * 100 + Number(row["idx"])) * 100 + Number(row["attempt"] ?? 0)

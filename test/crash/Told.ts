@@ -14,6 +14,8 @@ export interface Stop {
 
 export interface Task {
   readonly database: { readonly url: string } | { readonly dataDir: string }
+  /** Times its one connection to PostgreSQL is cut, as soon as the runtime is there. */
+  readonly cuts?: number
   readonly provider: string
   readonly outside: string
   /** A client has the conversation of `Script`; a worker only drives what is there. */
@@ -39,8 +41,11 @@ export type Line =
   | { readonly release: string }
   /** It stands still. */
   | { readonly stopped: string }
+  | { readonly cut: "question" | "answer" }
   | { readonly logged: string }
   | { readonly ready: true }
+  /** It has closed what it had opened. */
+  | { readonly ended: true }
   | { readonly end: End }
   /** How often each place was passed, at the end. */
   | { readonly passed: Readonly<Record<string, number>> }

@@ -1,0 +1,3 @@
+import * as LostConnection from "./LostConnection.ts"
+
+LostConnection.suite(8, 12)
