@@ -34,7 +34,7 @@ export const layer = Layer.effect(
     const random = yield* SecureRandom.SecureRandom
 
     /** Records a decision, tells this process' listeners, and wakes the driver (L1). */
-    const admit = <A, E>(
+    const recorded = <A, E>(
       sessionId: Ids.SessionId,
       boundary: CrashPoint.Boundary,
       lookup: Lookup,
@@ -48,9 +48,11 @@ export const layer = Layer.effect(
           return events.length === 0 ? Effect.void : drivers.wake(sessionId)
         }),
         Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-ack")),
-        Effect.map(({ value }) => value),
         Effect.uninterruptible
       )
+
+    const admit = <A, E>(...decision: Parameters<typeof recorded<A, E>>) =>
+      Effect.map(recorded(...decision), ({ value }) => value)
 
     const session = (id: Ids.SessionId): Session => {
       const send: Session["send"] = (input, options = {}) =>
@@ -75,8 +77,10 @@ export const layer = Layer.effect(
           (input: Input) =>
             Effect.uninterruptibleMask((restore) =>
               Effect.gen(function* () {
-                const { seq } = yield* restore(summaryOf(id))
-                const { itemId } = yield* send(input, { delivery: "follow-up" })
+                const request = requestOf(input, { delivery: "follow-up" })
+                const admitted = yield* recorded(id, "input-accepted", {}, Admission.send(request))
+                const { itemId } = admitted.value
+                const seq = admitted.events.at(-1)?.seq ?? 0
                 const started = Watch.startOf(watcher, seq, id, itemId)
                 const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
                   Effect.catchTag("ItemSettled", () =>
@@ -86,10 +90,7 @@ export const layer = Layer.effect(
                   ),
                   Effect.ignore
                 )
-                return yield* Effect.onInterrupt(
-                  restore(Effect.flatMap(started, (turnId) => outcome(turnId, seq))),
-                  () => abandon
-                )
+                return yield* Effect.onInterrupt(restore(Watch.outcomeOfItem(watcher, seq, id, itemId)), () => abandon)
               })
             ),
           // The runtime is closing: the Turn goes on elsewhere, only the waiting ends.

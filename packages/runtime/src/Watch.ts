@@ -94,16 +94,42 @@ export const startOf = (
   sessionId: Ids.SessionId,
   itemId: Ids.ItemId
 ): Effect.Effect<Ids.TurnId, WatchOver | ItemSettled> =>
-  Effect.flatten(
-    first(watcher, after, (event): Option.Option<Effect.Effect<Ids.TurnId, ItemSettled>> => {
-      if (event.type === "inbox.applied" && event.data.itemId === itemId)
-        return Option.some(Effect.succeed(event.data.turnId))
-      const isBack = event.type === "inbox.returned" && event.data.disposition === "returned"
-      return isBack && event.data.itemId === itemId
-        ? Option.some(Effect.fail(new ItemSettled({ sessionId, itemId, state: "returned" })))
-        : Option.none()
-    })
+  Effect.flatMap(
+    first(watcher, after, (event) => fateOf(event, itemId)),
+    (turnId) => Effect.fromOption(turnId, () => new ItemSettled({ sessionId, itemId, state: "returned" }))
   )
+
+/** How the Turn ends that an item starts or joins. */
+export const outcomeOfItem = (
+  watcher: Watcher,
+  after: number,
+  sessionId: Ids.SessionId,
+  itemId: Ids.ItemId
+): Effect.Effect<TurnOutcome, WatchOver | ItemSettled | TurnFailed> =>
+  Effect.suspend(() => {
+    let ended: ReturnType<typeof endOf> | undefined
+    const found = first(
+      watcher,
+      after,
+      (event): Option.Option<Effect.Effect<TurnOutcome, ItemSettled | TurnFailed>> => {
+        if (ended !== undefined) return ended(event)
+        const fate = fateOf(event, itemId)
+        if (Option.isNone(fate)) return Option.none()
+        if (Option.isNone(fate.value))
+          return Option.some(Effect.fail(new ItemSettled({ sessionId, itemId, state: "returned" })))
+        ended = endOf(sessionId, fate.value.value)
+        return Option.none()
+      }
+    )
+    return Effect.flatten(found)
+  })
+
+/** What an event says of an item: the Turn it was applied to, or that there is none because it was returned. */
+const fateOf = (event: TurnEvent.TurnEvent, itemId: Ids.ItemId): Option.Option<Option.Option<Ids.TurnId>> => {
+  if (event.type === "inbox.applied" && event.data.itemId === itemId) return Option.some(Option.some(event.data.turnId))
+  const isBack = event.type === "inbox.returned" && event.data.disposition === "returned"
+  return isBack && event.data.itemId === itemId ? Option.some(Option.none()) : Option.none()
+}
 
 /** Waits for the next event. */
 export const next = (watcher: Watcher, after: number): Effect.Effect<TurnEvent.TurnEvent, WatchOver> =>
@@ -116,17 +142,18 @@ export const outcome = (
   sessionId: Ids.SessionId,
   turnId: Ids.TurnId
 ): Effect.Effect<TurnOutcome, WatchOver | TurnFailed> =>
-  Effect.suspend(() => {
-    let text = ""
-    return Effect.flatMap(
-      first(watcher, after, (event) => {
-        if (event.type === "message.added" && event.data.role === "assistant")
-          text = Transcript.textOf(event.data.parts)
-        return TurnEvent.isTerminal(event) && event.data.turnId === turnId ? Option.some(event) : Option.none()
-      }),
-      (event) => outcomeOf(event, sessionId, text)
-    )
-  })
+  Effect.suspend(() => Effect.flatten(first(watcher, after, endOf(sessionId, turnId))))
+
+/** The question how a Turn ends, put to its events in their order. */
+const endOf = (sessionId: Ids.SessionId, turnId: Ids.TurnId) => {
+  let text = ""
+  return (event: TurnEvent.TurnEvent): Option.Option<Effect.Effect<TurnOutcome, TurnFailed>> => {
+    if (event.type === "message.added" && event.data.role === "assistant") text = Transcript.textOf(event.data.parts)
+    return TurnEvent.isTerminal(event) && event.data.turnId === turnId
+      ? Option.some(outcomeOf(event, sessionId, text))
+      : Option.none()
+  }
+}
 
 const outcomeOf = (
   event: Extract<
