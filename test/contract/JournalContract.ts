@@ -15,7 +15,17 @@ import * as Option from "effect/Option"
 import * as Owned from "./Owned.ts"
 
 /** Strings that some databases do not take. */
-export const odd = ["\u0000", "a\u0000b", "\ud800", "\udfff\ud800", "💥\u2028", '"\\', "\\u0000", "x".repeat(5000)]
+export const odd = [
+  "\u0000",
+  "a\u0000b",
+  "\ud800",
+  "\udbff",
+  "\udfff\ud800",
+  "💥\u2028",
+  '"\\',
+  "\\u0000",
+  "x".repeat(5000)
+]
 
 export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =>
   layer(store, { excludeTestServices: true, timeout: "60 seconds" })(`Journal: ${name}`, (it) => {

@@ -82,6 +82,21 @@ for (const database of Databases.migrated) {
       })
     )
 
+    it.effect("lets no interruption return before its write is done", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        const gate = yield* Deferred.make<void>()
+        const { append } = yield* batch((send) => Effect.andThen(Deferred.await(gate), send))
+        const held = yield* Owned.make
+        const writer = yield* fork(append(asked(held, [status("idle")])))
+        const interruption = yield* fork(Fiber.interrupt(writer))
+        assert.isUndefined(writer.pollUnsafe())
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(interruption)
+        assert.lengthOf(yield* journal.read(held.sessionId, { after: held.state.seq }), 1)
+      })
+    )
+
     it.effect("lets an illegal write fail alone", () =>
       Effect.gen(function* () {
         const journal = yield* Journal

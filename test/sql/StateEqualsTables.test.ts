@@ -204,5 +204,18 @@ for (const database of Databases.migrated) {
         }
       })
     )
+
+    it.effect("holds the same when the whole history is one write", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        for (const tape of histories) {
+          const [, ...played] = yield* journal.read(yield* play(tape), { after: 0 })
+          const copy = yield* Owned.make
+          yield* copy.write(played)
+          const events = yield* journal.read(copy.sessionId, { after: 0 })
+          assert.deepStrictEqual<unknown>(yield* tablesOf(copy.sessionId), foldOf(copy.sessionId, events))
+        }
+      })
+    )
   })
 }
