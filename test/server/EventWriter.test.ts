@@ -24,9 +24,9 @@ describe("EventWriter", () => {
     "writes every fact so that its schema reads the same back",
     { fact: TurnEvent.Fact },
     ({ fact }) =>
-      Effect.sync(() => {
+      Effect.gen(function* () {
         const event = { ...fact, seq: 5, at: 1_764_475_200_123 } as TurnEvent.TurnEvent
-        const decoded = Schema.decodeUnknownSync(StreamEvent)(JSON.parse(EventWriter.json(session, event)))
+        const decoded = yield* Schema.decodeUnknownEffect(StreamEvent)(JSON.parse(EventWriter.json(session, event)))
         assert.deepInclude(decoded, { v: 1, seq: 5, at: event.at, sessionId: session, type: fact.type })
         assert.deepStrictEqual<unknown>(
           TurnEvent.decodeFact({ type: decoded.type, data: decoded.data }),

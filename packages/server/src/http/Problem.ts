@@ -5,6 +5,7 @@
  *
  * - P1. Only what was declared is told; anything else is logged under an id, and only the id is told.
  */
+import { isDisconnect } from "@turnstep/runtime/sql/SqlFailure"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -100,7 +101,7 @@ const known = (error: unknown, instance: string): ApiError.ApiError | undefined 
       ? ApiError.make("too-large", instance, "The body is larger than 1 MiB.")
       : ApiError.make("invalid-request", instance, "The request could not be read to its end.")
   }
-  if (SqlError.isSqlError(error) && error.reason._tag === "ConnectionError") {
+  if (SqlError.isSqlError(error) && isDisconnect(error)) {
     return ApiError.make("storage-unavailable", instance, "The database did not answer.")
   }
   return undefined

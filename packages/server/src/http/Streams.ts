@@ -101,20 +101,17 @@ const written = (reading: Reading, closing: Latch.Latch, response: ServerRespons
       Effect.forkScoped({ startImmediately: true })
     )
     const reason = yield* Effect.raceFirst(pump(reading, write), Effect.as(closing.await, "shutdown" as const))
-    yield* write(EventWriter.closingFrame(session.id, closedBy(reason, closing)))
+    yield* write(EventWriter.closingFrame(session.id, reason))
   }).pipe(Effect.scoped)
 
 /** Waits until the connection takes more (R3). A connection that is lost ends the request, and with it this wait. */
 const drained = (response: ServerResponse): Effect.Effect<void> =>
   Effect.callback((resume) => {
+    if (!response.writableNeedDrain) return resume(Effect.void)
     const drain = () => resume(Effect.void)
     response.once("drain", drain)
     return Effect.sync(() => response.off("drain", drain))
   })
-
-/** A watch that ends while the server stops was ended by that. */
-const closedBy = (reason: Reason, closing: Latch.Latch): Reason =>
-  reason === "lagged" && closing.isOpen() ? "shutdown" : reason
 
 /** Writes what is seen, batch by batch (R2), until the reading is over or the watch ends (R3). */
 const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>): Effect.Effect<Reason> =>
