@@ -9,21 +9,30 @@ const npm = process.platform === "win32" ? "npm.cmd" : "npm"
 
 const isFresh = existsSync(installed) && statSync(installed).mtimeMs >= statSync("package-lock.json").mtimeMs
 if (!isFresh) {
-  console.error("turnstep: installing the locked packages (once; about 700 MB, of which 190 MB are Node and 100 MB PostgreSQL)")
+  console.error(
+    "turnstep: installing the locked packages (once; about 700 MB, of which 190 MB are Node and 100 MB PostgreSQL)"
+  )
   const run = spawnSync(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
     stdio: ["ignore", "inherit", "inherit"],
     shell: process.platform === "win32"
   })
   if (run.status !== 0) {
-    console.error("turnstep: `npm ci` failed. Check the network and the npm registry setting, then run the command again.")
+    console.error(
+      "turnstep: `npm ci` failed. Check the network and the npm registry setting, then run the command again."
+    )
     process.exit(run.status ?? 1)
   }
 }
 
-const version = spawnSync("node", ["--version"], { encoding: "utf8", shell: process.platform === "win32" }).stdout.trim()
+const version = spawnSync("node", ["--version"], {
+  encoding: "utf8",
+  shell: process.platform === "win32"
+}).stdout.trim()
 const [major, minor] = version.slice(1).split(".").map(Number)
 if (major < NODE_FLOOR[0] || (major === NODE_FLOOR[0] && minor < NODE_FLOOR[1])) {
   const { engines } = JSON.parse(readFileSync("packages/server/package.json", "utf8"))
-  console.error(`turnstep: needs Node ${engines.node}, found ${version}. No Node package exists for ${process.platform}-${process.arch}: install Node 24.`)
+  console.error(
+    `turnstep: needs Node ${engines.node}, found ${version}. No Node package exists for ${process.platform}-${process.arch}: install Node 24.`
+  )
   process.exit(1)
 }

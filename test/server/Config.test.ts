@@ -19,6 +19,8 @@ describe("Config", () => {
       const config = yield* resolve({})
       const values = Object.fromEntries(Object.entries(config).map(([name, setting]) => [name, setting.value]))
       assert.deepStrictEqual<unknown>(values, {
+        drain: 1,
+        workers: undefined,
         host: "127.0.0.1",
         port: 4199,
         data: ".turnstep",

@@ -46,6 +46,10 @@ export interface Config {
   /** Without one the database is embedded. */
   readonly databaseUrl: Setting<Redacted.Redacted | undefined>
   readonly token: Setting<Redacted.Redacted | undefined>
+  /** Turns that may run at the same time here; 0 for a server that only admits and reads, `undefined` for no limit. */
+  readonly workers: Setting<number | undefined>
+  /** Seconds that running steps may take to end when the server is told to stop. */
+  readonly drain: Setting<number>
   readonly allowHosts: Setting<ReadonlyArray<string>>
   readonly allowOrigins: Setting<ReadonlyArray<string>>
   readonly allowRemote: Setting<boolean>
@@ -59,13 +63,22 @@ export interface Flags {
   readonly workspace: Option.Option<string>
   readonly model: Option.Option<string>
   readonly databaseUrl: Option.Option<Redacted.Redacted>
+  readonly workers: Option.Option<number>
+  readonly drain: Option.Option<number>
   readonly allowHost: ReadonlyArray<string>
   readonly allowOrigin: ReadonlyArray<string>
   readonly allowRemote: boolean
 }
 
 /** What holds when nothing is said. */
-export const defaults = { host: "127.0.0.1", port: 4199, data: ".turnstep", workspace: ".", model: "demo" } as const
+export const defaults = {
+  host: "127.0.0.1",
+  port: 4199,
+  data: ".turnstep",
+  workspace: ".",
+  model: "demo",
+  drain: 1
+} as const
 
 /** No flags. */
 export const noFlags: Flags = {
@@ -75,6 +88,8 @@ export const noFlags: Flags = {
   workspace: Option.none(),
   model: Option.none(),
   databaseUrl: Option.none(),
+  workers: Option.none(),
+  drain: Option.none(),
   allowHost: [],
   allowOrigin: [],
   allowRemote: false
@@ -85,11 +100,13 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
   const listFlag = (list: ReadonlyArray<string>) => (list.length === 0 ? Option.none() : Option.some(list))
   const config: Config = {
     host: yield* setting("host", flags.host, text("TURNSTEP_HOST"), defaults.host),
-    port: yield* setting("port", flags.port, port("TURNSTEP_PORT"), defaults.port),
+    port: yield* setting("port", flags.port, count("TURNSTEP_PORT", "a port"), defaults.port),
     data: yield* setting("data", flags.data, text("TURNSTEP_DATA"), defaults.data),
     workspace: yield* setting("workspace", flags.workspace, text("TURNSTEP_WORKSPACE"), defaults.workspace),
     model: yield* setting("model", flags.model, text("TURNSTEP_MODEL"), defaults.model),
     databaseUrl: yield* setting("database-url", flags.databaseUrl, secret("DATABASE_URL"), undefined),
+    workers: yield* setting("workers", flags.workers, count("TURNSTEP_WORKERS", "a number of workers"), undefined),
+    drain: yield* setting("drain", flags.drain, count("TURNSTEP_DRAIN", "a number of seconds"), defaults.drain),
     token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
     allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),
     allowOrigins: yield* setting("allow-origin", listFlag(flags.allowOrigin), list("TURNSTEP_ALLOW_ORIGIN"), []),
@@ -107,9 +124,14 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
 const check = Effect.fnUntraced(function* (config: Config) {
   const refuse = (setting: Setting<unknown>, problem: string, advice: string) =>
     new SettingInvalid({ setting: setting.name, problem, advice })
-  const { host, port, token } = config
-  if (!Number.isInteger(port.value) || port.value < 0 || port.value > 65_535) {
-    return yield* refuse(port, `${port.value} is not a port.`, "Choose one from 1 to 65535, or 0 for any free port.")
+  const { host, token } = config
+  const { value: port } = config.port
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    return yield* refuse(config.port, `${port} is not a port.`, "Choose one from 1 to 65535, or 0 for any free port.")
+  }
+  for (const amount of [config.workers, config.drain]) {
+    if (amount.value === undefined || (Number.isInteger(amount.value) && amount.value >= 0)) continue
+    return yield* refuse(amount, `${amount.value} is not a whole number from 0 on.`, "Use one, such as 4.")
   }
   if (!isLoopback(host.value) && !config.allowRemote.value) {
     return yield* refuse(
@@ -183,13 +205,13 @@ const list = (name: string) => ({
   )
 })
 
-const port = (name: string) => ({
+const count = (name: string, what: string) => ({
   name,
   read: Effect.flatMap(text(name).read, (value) =>
     value === undefined || /^\d+$/.test(value)
       ? Effect.succeed(value === undefined ? undefined : Number(value))
       : Effect.fail(
-          new SettingInvalid({ setting: name, problem: `"${value}" is not a port.`, advice: "Use a number." })
+          new SettingInvalid({ setting: name, problem: `"${value}" is not ${what}.`, advice: "Use a whole number." })
         )
   )
 })

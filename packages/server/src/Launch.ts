@@ -9,6 +9,7 @@
  */
 import * as Postgres from "@turnstep/runtime/database/Postgres"
 import * as Pglite from "@turnstep/runtime/database/Pglite"
+import * as Drivers from "@turnstep/runtime/Drivers"
 import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
 import * as Runtime from "@turnstep/runtime/Runtime"
@@ -18,6 +19,7 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Model from "effect/ai/Model"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
@@ -49,7 +51,10 @@ export const run = Effect.fn("Launch.run")(
     const resolved = yield* Config.resolve(flags)
     const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
     const token = config.token.value ?? (yield* Token.ensure(config.data.value))
-    const context = yield* Layer.build(application(config, token))
+    const context = yield* Layer.build(application(config, token)).pipe(
+      Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
+      Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))
+    )
     yield* announce(config, Context.get(context, HttpServer.HttpServer))
     return yield* Effect.never
   },

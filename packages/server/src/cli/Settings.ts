@@ -34,6 +34,14 @@ export const flags = {
     described("PostgreSQL instead of the embedded database", "DATABASE_URL"),
     Flag.optional
   ),
+  workers: Flag.Int("workers").pipe(
+    described("Turns that may run at the same time; 0 only admits and reads", "TURNSTEP_WORKERS", "no limit"),
+    Flag.optional
+  ),
+  drain: Flag.Int("drain").pipe(
+    described("Seconds that running steps may take to end at a stop", "TURNSTEP_DRAIN", defaults.drain),
+    Flag.optional
+  ),
   allowHost: Flag.String("allow-host").pipe(
     described("Another name[:port] the server is called by; repeatable", "TURNSTEP_ALLOW_HOST"),
     Flag.atLeast(0)

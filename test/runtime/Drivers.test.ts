@@ -1,0 +1,78 @@
+import { assert, layer } from "@effect/vitest"
+import * as MemoryStore from "@turnstep/core/MemoryStore"
+import * as Drivers from "@turnstep/runtime/Drivers"
+import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Stores from "../fixtures/Stores.ts"
+import * as Tools from "../fixtures/Tools.ts"
+import * as World from "../fixtures/World.ts"
+
+const { calls, script, text } = StrictProvider
+
+layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
+  it.effect("run as many Turns at once as there are workers, and the others after them", () =>
+    Effect.gen(function* () {
+      const gate = yield* Tools.gate
+      const world = yield* World.withTools({ respond: script([text([gate.pass, "first"]), text("second")]) })
+      const other = yield* world.sessions.open()
+      yield* world.session.send("one")
+      yield* gate.reached
+      yield* other.send("two")
+      assert.lengthOf(world.provider.requests, 1)
+      yield* gate.open
+      yield* World.ended(other, 1)
+      assert.lengthOf(world.provider.requests, 2)
+    }).pipe(Effect.provideService(Drivers.Workers, 1))
+  )
+
+  it.effect("run nothing without workers: what is admitted waits for a process that has some", () =>
+    Effect.gen(function* () {
+      const admitting = yield* Effect.provideService(
+        World.withTools({ respond: script([text("done")]) }),
+        Drivers.Workers,
+        0
+      )
+      assert.strictEqual((yield* admitting.session.send("go")).effect, "started")
+      assert.deepStrictEqual(
+        (yield* World.events(admitting.session)).map(({ type }) => type),
+        ["session.created", "inbox.admitted"]
+      )
+      const running = yield* admitting.start
+      yield* World.ended(yield* running.sessions.get(admitting.session.id), 1)
+    })
+  )
+
+  it.effect("let a running call come to its end when the process is told to stop, and begin nothing after it", () =>
+    Effect.gen(function* () {
+      const gate = yield* Tools.gate
+      const world = yield* World.withTools({ respond: script([calls([Tools.call("pay", "once")]), text("done")]) })
+      world.tools.on("once", Effect.as(gate.pass, "paid"))
+      yield* world.session.send("go")
+      yield* gate.reached
+      const stopping = yield* Effect.forkChild(world.stop, { startImmediately: true })
+      yield* gate.open
+      yield* Fiber.join(stopping)
+      const types = (yield* World.events(world.session)).map(({ type }) => type)
+      assert.deepStrictEqual(types.slice(-3), ["call.completed", "step.completed", "step.started"])
+      assert.lengthOf(world.provider.requests, 1)
+    }).pipe(Effect.provideService(Drivers.Drain, Duration.seconds(20)))
+  )
+
+  it.effect("wait no longer than the drain for a call that does not end", () =>
+    Effect.gen(function* () {
+      const reached = yield* Deferred.make<void>()
+      const world = yield* World.withTools({ respond: script([calls([Tools.call("look", "long")])]) })
+      world.tools.on("long", Effect.andThen(Deferred.succeed(reached, undefined), Effect.never))
+      yield* world.session.send("go")
+      yield* Deferred.await(reached)
+      yield* world.stop
+      assert.notInclude(
+        (yield* World.events(world.session)).map(({ type }) => type),
+        "call.completed"
+      )
+    }).pipe(Effect.provideService(Drivers.Drain, Duration.millis(20)))
+  )
+})
