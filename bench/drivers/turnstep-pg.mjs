@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Redacted from "effect/Redacted"
+import { Client } from "pg"
 import turnstep, { agentOf, needsOf } from "./turnstep.mjs"
 
 export const make = (label, annotate) => ({
@@ -23,8 +24,21 @@ export const make = (label, annotate) => ({
     await runtime.runPromise(Effect.void)
     return { runtime }
   },
-  // A session idles in the database; holding its handle costs its id.
-  open: (ctx, id) => ctx.runtime.runPromise(Session.open({ id }))
+  // After the kill: the dead owner's lease is run down at once, which else takes up to 15 s.
+  release: async ({ pgUrl }) => {
+    const client = new Client({ connectionString: pgUrl })
+    await client.connect()
+    await client.query("update runners set lease_until = clock_timestamp()")
+    await client.end()
+  },
+  recover: async (ctx, id) => {
+    const outcome = Effect.gen(function* () {
+      const session = yield* Session.get(id)
+      const { activeTurn } = yield* session.summary
+      return yield* session.outcome(activeTurn)
+    })
+    return (await ctx.runtime.runPromise(outcome)).text
+  }
 })
 
 export default make("Turnstep library, PostgreSQL, tools with effects")

@@ -123,6 +123,7 @@ export class Bench {
       await sleep(150) // writes on their way may land: the kill is a fair one
       victim.kill()
       await victim.done
+      await this.spawn(name, { scenario: "release" }).done // what only time would free, a lease, is freed now
       const killed = now()
       const heir = await this.spawn(name, { scenario: "recover", run: `r${run}`, id, n }).done
       const after = (await arrivals()).slice(seen.length)

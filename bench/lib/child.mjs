@@ -17,6 +17,7 @@ const run = async () => {
   if (env.scenario === "describe") {
     return { label: driver.label, durable: driver.durable ?? false, canRecover: driver.recover !== undefined }
   }
+  if (env.scenario === "release") return driver.release?.({ pgUrl: env.pgUrl }) ?? {}
   const job = { ...(await import("./job.mjs")), counter: (await jobOf(env.driver)).counter }
   times.imported = now()
   const ctx = await driver.setup({ baseURL: `${env.model}/v1`, pgUrl: env.pgUrl, dir: env.dir })
