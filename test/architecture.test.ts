@@ -1,0 +1,118 @@
+/**
+ * The layout of the packages, as a list: a file may import only files above it. A file that is not in the list, or that grew
+ * too long, fails. To add a file, put its name where what it imports is above it and what imports it is below.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import * as path from "node:path"
+
+/** Folder and file names, from the ground up. */
+const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
+  [
+    "core",
+    "Canonical Ids Transcript ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
+  ],
+  [
+    "runtime/database",
+    "DirectoryLock DurableNodeFS PgliteMessage PgliteThread Pglite PgliteFrames PgliteHub PgliteWorker Postgres"
+  ],
+  ["runtime/sql/schema", "Append Guards Tables"],
+  ["runtime/sql", "Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"],
+  ["runtime/model/openai", "ChatPart ChatUsage"],
+  ["runtime/model", "WellFormedJson ToolArguments"],
+  ["runtime/model/openai", "ToolCallSlots ChatDecoder Exchange SseDecoder"],
+  ["runtime/model", "ContextWindow RetryAfter ProviderRefusal"],
+  ["runtime/model/openai", "ChatCall FileContent"],
+  ["runtime/model", "ToolName"],
+  ["runtime/model/openai", "ChatMessage ChatRequest"],
+  ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
+  ["runtime/model/demo", "Conversation Question Reply"],
+  ["runtime/tools", "TextPattern WorkspacePath TextFile WorkspaceTree Workspace"],
+  ["runtime/model/demo", "FilesScript"],
+  ["runtime/tools", "DemoTools"],
+  ["runtime/model/demo", "Script"],
+  ["runtime/model", "CallSpan ResponseContent AiSdk Demo Handoff ModelPreset OwnedCalls OpenAiChat Models"],
+  ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
+  [
+    "runtime",
+    "ToolHandler TurnConfig Agent EventHub Owner Prepare ModelCall ToolRun Step Turn Drivers Session Watch LocalSessions Runtime"
+  ],
+  ["server/api", "ApiError EventEnvelope Body Guard OpenApiDocument Api Client EventStream"],
+  ["server/http", "Access"],
+  ["server", "Config DefaultAgent Version"],
+  [
+    "server/http",
+    "About Problem BodyGuard Docs EventWriter Streams Gate Page SessionHandlers InboxHandlers RecordHandlers SystemHandlers TurnHandlers"
+  ],
+  ["server", "Server Token Launch"],
+  ["server/cli", "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor Serve SessionCommand"],
+  ["server", "main"]
+]
+
+const longest = 400
+
+/** What is not written in packages, and the files that may, with the reason. */
+const banned: ReadonlyArray<{ readonly what: RegExp; readonly but?: { readonly [file: string]: string } }> = [
+  { what: /\bDate\.now\(|\bnew Date\(|\bMath\.random\(|\brandomUUID\(/ },
+  { what: /(?<!\.)\bset(Timeout|Interval)\(/ },
+  { what: /\bEffect\.run(Promise|Sync|Fork|Callback)/ },
+  { what: /\bas any\b|@ts-(ignore|expect-error|nocheck)/ },
+  {
+    what: /\bEffect\.catchCause\(/,
+    but: {
+      "runtime/sql/SqlClaim": "a lease that could not be renewed is renewed later, whatever went wrong",
+      "server/http/Gate": "the edge: whatever went wrong becomes a problem with an opaque id",
+      "server/http/SystemHandlers": "whatever keeps the storage from answering, it is not ready"
+    }
+  }
+]
+
+const packages = path.join(import.meta.dirname, "../packages")
+const order = floors.flatMap(([folder, files]) => files.split(" ").map((file) => `${folder}/${file}`))
+const place = new Map(order.map((file, index) => [file, index]))
+
+const sourceOf = (file: string): string => path.join(packages, file.replace("/", "/src/")) + ".ts"
+const textOf = (file: string): string => fs.readFileSync(sourceOf(file), "utf8")
+
+const filesOf = (folder: string): ReadonlyArray<string> =>
+  fs.readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"))
+
+/** What a file imports from the packages, by their names in the list. */
+const importsOf = (file: string): ReadonlyArray<string> =>
+  [...textOf(file).matchAll(/(?:from|import\()\s*"((?:\.|@turnstep\/)[^"]+)"/g)].map(([, name = ""]) =>
+    name.startsWith("@turnstep/")
+      ? name.slice("@turnstep/".length)
+      : path.posix.join(path.posix.dirname(file), name).replace(/\.ts$/, "")
+  )
+
+describe("the architecture", () => {
+  it("lists every file of the packages, and only those", () => {
+    const found = ["core", "runtime", "server"].flatMap((name) =>
+      filesOf(path.join(packages, name, "src")).map((file) => `${name}/${file.replace(/\.ts$/, "")}`)
+    )
+    assert.sameMembers(order, found)
+    assert.strictEqual(place.size, order.length)
+  })
+
+  it("lets imports point down only", () => {
+    const upward = order.flatMap((file, index) =>
+      importsOf(file)
+        .filter((imported) => !((place.get(imported) ?? Infinity) < index))
+        .map((imported) => `${file} imports ${imported}`)
+    )
+    assert.isEmpty(upward)
+  })
+
+  it("keeps files short", () => {
+    assert.isEmpty(order.filter((file) => textOf(file).split("\n").length > longest + 1))
+  })
+
+  it("keeps time, chance, runs and casts out of the packages", () => {
+    const written = banned.flatMap(({ but = {}, what }) =>
+      order.filter((file) => what.test(textOf(file)) && !(file in but)).map((file) => `${file}: ${what}`)
+    )
+    assert.isEmpty(written)
+    const needless = banned.flatMap(({ but = {}, what }) => Object.keys(but).filter((file) => !what.test(textOf(file))))
+    assert.isEmpty(needless)
+  })
+})
