@@ -63,7 +63,7 @@ export const makeOn = Effect.fn("Cell.makeOn")(function* (place: Task["database"
   // Children read the same sources over and over.
   process.env["NODE_COMPILE_CACHE"] ??= path.join(RunDirectory.runDirectory(), "compiled")
   const provider = yield* StrictProvider.make({ respond: Script.respond })
-  const outside = yield* Outside.make
+  const outside = yield* Outside.make(Script.first)
   const logged: Array<string> = []
   const seen: Judge.Seen = { admitted: new Map(), withdrawn: new Set(), found: [], crashes: 0, zombies: 0 }
 
@@ -128,6 +128,8 @@ export const run = Effect.fn("Cell.run")(function* (database: Database["name"], 
   let last = first
   if (died) {
     yield* first.kill
+    // What the dead one had not begun may never be.
+    world.outside.relax()
     world.seen.crashes++
     last = yield* world.start({ endLeases: true })
     end = (yield* last.until("end")).end

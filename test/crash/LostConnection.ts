@@ -15,6 +15,7 @@ export const suite = (conversations: number, cuts: number): void => {
       () =>
         Effect.gen(function* () {
           const world = yield* Cell.make("PostgreSQL")
+          world.outside.relax()
           const process = yield* world.start({ cuts })
           const { end } = yield* process.until("end")
           if (end === undefined) return assert.fail(world.logged.join("; "))

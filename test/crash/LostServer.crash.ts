@@ -55,6 +55,7 @@ it.live(
       const talking = yield* Effect.forEach(Array.from({ length: conversations }), (_, n) =>
         Effect.gen(function* () {
           const world = yield* Cell.makeOn(yield* create(`talk_${n}`))
+          world.outside.relax()
           const process = yield* world.start()
           yield* process.until("ready")
           return { world, ended: yield* Effect.forkScoped(process.until("end"), { startImmediately: true }) }

@@ -20,21 +20,39 @@ export interface Outside {
   readonly starts: ReadonlyArray<Start>
   /** Lets an act go on, now and whenever it comes again. An act that begins with `hold` waits for this. */
   readonly release: (act: string) => void
+  /** From now on nothing waits for `first`. */
+  readonly relax: () => void
   /** Completes when an act has been started so often. */
   readonly heard: (act: string, times: number) => Effect.Effect<void>
 }
 
-export const make: Effect.Effect<Outside, never, Scope.Scope> = Effect.gen(function* () {
+/** `first`: acts by those that are answered only when they have been started. */
+export const make = Effect.fn("Outside.make")(function* (
+  first: Readonly<Record<string, string>>
+): Effect.fn.Return<Outside, never, Scope.Scope> {
   const starts: Array<Start> = []
   const free = new Set<string>()
+  let isRelaxed = false
   const held: Array<{ readonly act: string; readonly answer: () => void }> = []
   const listeners = new Set<() => void>()
 
+  const mayAnswer = (act: string): boolean => {
+    const before = first[act]
+    if (act.startsWith("hold") && !free.has(act)) return false
+    return isRelaxed || before === undefined || starts.some((start) => start.act === before)
+  }
+
+  const answerAll = (): void => {
+    for (const each of held.splice(0)) {
+      if (mayAnswer(each.act)) each.answer()
+      else held.push(each)
+    }
+  }
+
   const take = (start: Start, response: http.ServerResponse): void => {
     starts.push(start)
-    const answer = () => void response.end(`did ${start.act}`)
-    if (!start.act.startsWith("hold") || free.has(start.act)) answer()
-    else held.push({ act: start.act, answer })
+    held.push({ act: start.act, answer: () => void response.end(`did ${start.act}`) })
+    answerAll()
     for (const look of listeners) look()
   }
   const server = yield* Effect.acquireRelease(
@@ -59,7 +77,11 @@ export const make: Effect.Effect<Outside, never, Scope.Scope> = Effect.gen(funct
     starts,
     release: (act) => {
       free.add(act)
-      for (const { act: waiting, answer } of held) if (waiting === act) answer()
+      answerAll()
+    },
+    relax: () => {
+      isRelaxed = true
+      answerAll()
     },
     heard: (act, times) =>
       Effect.callback((resume) => {

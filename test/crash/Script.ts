@@ -54,6 +54,19 @@ const answers: Readonly<Record<string, ReadonlyArray<StrictProvider.Reply>>> = {
   m7: Array.from({ length: maxSteps }, (_, n) => StrictProvider.calls([call("look", `look-7${n}`)]))
 }
 
+/**
+ * Calls that are answered only when another has been started: whenever the first process learns of any effect, what must
+ * not be repeated has happened.
+ */
+export const first: Readonly<Record<string, string>> = {
+  "put-1": "pay-1",
+  "poll-1": "pay-1",
+  "pay-1": "poll-1",
+  "put-2": "pay-2",
+  "look-2": "pay-2",
+  "put-3": "hold-3"
+}
+
 /** How the Turn of each message ends, whatever happens to its processes. */
 export const endings: Readonly<Record<string, TurnEvent["type"]>> = {
   m1: "turn.completed",

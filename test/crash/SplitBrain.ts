@@ -24,6 +24,7 @@ export const suite = (boundary: Boundary, cut: Cut, isPatient: boolean): void =>
         const zombie = yield* world.start({ stop: { boundary, cut, nth: 1, pause } })
         assert.isDefined((yield* zombie.until("stopped")).stopped)
         process.kill(zombie.pid, "SIGSTOP")
+        world.outside.relax()
         world.seen.crashes++
         world.seen.zombies++
         const next = yield* world.start({ endLeases: !isPatient })
