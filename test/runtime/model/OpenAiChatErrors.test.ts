@@ -177,4 +177,14 @@ describe("OpenAiChat errors", () => {
       }
     })
   )
+
+  it.live("gives up a provider that says nothing for too long", () =>
+    Effect.gen(function* () {
+      const provider = yield* StrictProvider.make({ respond: () => StrictProvider.text(["half", Effect.never]) })
+      const layer = OpenAiChat.layer({ baseUrl: provider.baseUrl, model: "m", idleTimeout: "50 millis" })
+      const { error } = yield* Effect.provide(partsAndError("x"), layer)
+      assert.strictEqual(error?.reason._tag, "NetworkError")
+      assert.include(error?.message, "nothing came for 50 ms")
+    })
+  )
 })

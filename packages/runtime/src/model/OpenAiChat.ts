@@ -16,6 +16,7 @@ import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { constVoid } from "effect/Function"
 import * as Layer from "effect/Layer"
@@ -44,6 +45,8 @@ export interface Options {
   readonly settings?: ChatRequest.Settings | undefined
   /** Field in which reasoning that led to calls is sent back; by default none is. DeepSeek's thinking mode demands it. */
   readonly reasoningField?: ChatMessage.ReasoningField | undefined
+  /** How long the provider may be silent, before its answer or within it; then the request fails and may be retried. Default five minutes. */
+  readonly idleTimeout?: Duration.Input | undefined
 }
 
 /** The model; its connections are closed with the scope. */
@@ -52,7 +55,8 @@ export const make = Effect.fn("OpenAiChat.make")(function* (
 ): Effect.fn.Return<LanguageModel.LanguageModel, never, Scope.Scope> {
   const key = options.apiKey === undefined ? undefined : Redacted.value(options.apiKey).trim()
   const endpoint = completionsUrl(options.baseUrl)
-  const post = endpoint && (yield* Exchange.make({ url: endpoint, headers: headersOf(options, key) }))
+  const idleMillis = Duration.toMillis(Duration.fromInputUnsafe(options.idleTimeout ?? Duration.minutes(5)))
+  const post = endpoint && (yield* Exchange.make({ url: endpoint, headers: headersOf(options, key), idleMillis }))
   const encode = ChatRequest.encoder(options)
   const scrub = ProviderRefusal.scrubber(key)
   const url = endpoint === undefined ? scrub(options.baseUrl) : endpoint.origin + endpoint.pathname

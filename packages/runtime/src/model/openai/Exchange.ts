@@ -8,6 +8,7 @@
  *   the exchange is cancelled first; then none is.
  * - E2. Cancelling destroys the socket at once.
  * - E3. A body that ends before its time (reset, missing bytes) is a failure, never an end.
+ * - E4. A provider that neither answers nor hangs up is a failure after a while.
  */
 import * as http from "node:http"
 import * as https from "node:https"
@@ -48,6 +49,8 @@ export type Exchange = (body: string, listener: Listener) => Running
 export interface Endpoint {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
+  /** Milliseconds without a byte after which an exchange is a failure. */
+  readonly idleMillis: number
 }
 
 /** An endpoint with its own connections, closed with the scope. */
@@ -65,7 +68,7 @@ const agentFor = (url: URL): http.Agent =>
 
 const destroy = (agent: http.Agent): Effect.Effect<void> => Effect.sync(() => agent.destroy())
 
-const exchange = ({ headers, url }: Endpoint, agent: http.Agent): Exchange => {
+const exchange = ({ headers, idleMillis, url }: Endpoint, agent: http.Agent): Exchange => {
   const send = url.protocol === "https:" ? https.request : http.request
   const target = {
     agent,
@@ -105,6 +108,10 @@ const exchange = ({ headers, url }: Endpoint, agent: http.Agent): Exchange => {
       })
     })
     request.on("error", (error) => settle(() => listener.onFailure(describe(error))))
+    request.setTimeout(idleMillis, () => {
+      settle(() => listener.onFailure(`nothing came for ${idleMillis} ms`)) // E4
+      request.destroy()
+    })
     request.on("close", () => settle(() => listener.onFailure("the connection was closed")))
     request.end(bytes)
     return {
