@@ -26,7 +26,7 @@ export interface World {
   readonly provider: StrictProvider.StrictProvider
   readonly outside: Outside.Outside
   readonly seen: Judge.Seen
-  /** What the processes have logged. */
+  /** What the processes have logged: level and message. */
   readonly logged: ReadonlyArray<string>
   readonly start: (task?: Partial<Task>) => Effect.Effect<Process, never, Scope.Scope>
 }
@@ -105,6 +105,10 @@ export const makeOn = Effect.fn("Cell.makeOn")(function* (place: Task["database"
   return world
 })
 
+/** Errors the processes have logged; storage was there all the time, so there is no reason for any. */
+export const errorsOf = ({ logged }: World): ReadonlyArray<string> =>
+  logged.filter((line) => line.startsWith("Error") || line.startsWith("Fatal"))
+
 /** What became of a cell. */
 export interface Report {
   /** Whether the process came to the place it was to die at. */
@@ -140,7 +144,7 @@ export const run = Effect.fn("Cell.run")(function* (database: Database["name"], 
     complaints:
       end === undefined
         ? [`no end: ${world.logged.join("; ")}`]
-        : Judge.complaints(end, world.seen, world.provider, world.outside.starts),
+        : [...Judge.complaints(end, world.seen, world.provider, world.outside.starts), ...errorsOf(world)],
     passed: passed ?? {},
     took: Math.round(performance.now() - began)
   }

@@ -3,17 +3,19 @@ import { places } from "@turnstep/core/CrashPoint"
 import * as Matrix from "./Matrix.ts"
 import { placeOf } from "./Told.ts"
 
-const few = new Set([
-  "input-accepted after-commit",
-  "step-requested before-commit",
-  "response-accepted after-commit",
-  "tool-finished after-ack",
-  "result-recorded before-commit",
-  "receipts-written after-ack"
-])
+const some = (...few: ReadonlyArray<string>) =>
+  places.filter(({ boundary, cut }) => few.includes(placeOf(boundary, cut)))
+
+Matrix.census("PostgreSQL")
+
+Matrix.suite(
+  "PostgreSQL",
+  some("input-accepted after-commit", "step-requested before-commit", "receipts-written after-ack"),
+  1
+)
 
 Matrix.suite(
   "PGlite",
-  places.filter(({ boundary, cut }) => few.has(placeOf(boundary, cut))),
+  some("response-accepted after-commit", "tool-finished after-ack", "result-recorded before-commit"),
   1
 )

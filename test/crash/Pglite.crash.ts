@@ -1,4 +1,5 @@
 import { places } from "@turnstep/core/CrashPoint"
 import * as Matrix from "./Matrix.ts"
 
-Matrix.suite("PGlite", places, Number(process.env["CRASH_PASSINGS"] ?? 2))
+Matrix.census("PGlite")
+Matrix.suite("PGlite", places, Matrix.passings)

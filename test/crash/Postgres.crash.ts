@@ -1,4 +1,5 @@
 import { places } from "@turnstep/core/CrashPoint"
 import * as Matrix from "./Matrix.ts"
 
-Matrix.suite("PostgreSQL", places, Number(process.env["CRASH_PASSINGS"] ?? 2))
+Matrix.census("PostgreSQL")
+Matrix.suite("PostgreSQL", places, Matrix.passings)

@@ -2,4 +2,4 @@
 import * as Databases from "../sql/Databases.ts"
 import * as Races from "./Races.ts"
 
-for (const database of Databases.migrated) Races.suite(database, 250)
+for (const database of Databases.migrated) Races.suite(database, database.name === "PostgreSQL" ? 400 : 100)

@@ -38,6 +38,7 @@ export const suite = (boundary: Boundary, cut: Cut, isPatient: boolean): void =>
         for (const each of [end, after]) {
           assert.deepStrictEqual(Judge.complaints(each, world.seen, world.provider, world.outside.starts), [])
         }
+        assert.deepStrictEqual(Cell.errorsOf(world), [])
         const said = world.logged.slice(before)
         // It has tried, was refused, and let go.
         const refusal = /has a new owner|was not settled here|a write failed/
