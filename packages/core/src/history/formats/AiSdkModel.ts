@@ -1,0 +1,219 @@
+/**
+ * ModelMessages of the Vercel AI SDK (rules V1-V5).
+ *
+ * Owns: their form, approvals included. What the SDK checks by itself and what it lets through is told in the rules.
+ */
+import { inspectObject } from "../Arguments.ts"
+import { empty, error, misplaced, rewriting, unknownRole } from "../Blemish.ts"
+import type { Blemish, Call, CallForm, Draft, Entry, Format, History, Result, Wait } from "../Format.ts"
+import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
+import { isObject, listOf, show, textOf, type JsonObject } from "../Json.ts"
+import { alternation, ending, userAfterTool } from "../Order.ts"
+import * as Synthetic from "../Synthetic.ts"
+import { blankless, textIn, textPart } from "./Content.ts"
+
+const entry = (message: unknown, index: number): Entry => {
+  if (!isObject(message)) return silent
+  switch (message["role"]) {
+    case "system":
+      return system
+    case "user": {
+      const results = resultsIn(message, index)
+      return results.length === 0 ? user : { ...user, results }
+    }
+    case "tool":
+      return { role: "tool", speaks: false, calls: silent.calls, results: resultsIn(message, index) }
+    case "assistant": {
+      const calls = callsIn(message, index)
+      if (calls.length === 0) return assistant
+      const results = resultsIn(message, index)
+      if (results.length === 0) return { ...assistant, calls }
+      // A provider writes its own results here; one for a client's call is in the wrong place.
+      const ours = new Set(calls.flatMap((call) => (call.isExempt || call.id === undefined ? [] : [call.id])))
+      return { ...assistant, calls, results: results.filter(({ id }) => id !== undefined && ours.has(id)) }
+    }
+    default:
+      return silent
+  }
+}
+
+const callsIn = (message: JsonObject, index: number): ReadonlyArray<Call> => {
+  const calls: Array<Call> = []
+  let ownResults: Set<unknown> | undefined
+  const parts = listOf(message, "content")
+  for (let slot = 0; slot < parts.length; slot++) {
+    const part = parts[slot]
+    if (!isObject(part) || part["type"] !== "tool-call") continue
+    const call = callAt(index, slot, blankless(part["toolCallId"]), textOf(part, "toolName") ?? "", part["input"])
+    if (part["providerExecuted"] === true) {
+      ownResults ??= new Set(parts.flatMap((other) => (isResult(other) ? [other["toolCallId"]] : [])))
+      calls.push({ ...call, isExempt: true, hasOwnResult: ownResults.has(part["toolCallId"]) })
+    } else calls.push(call)
+  }
+  return calls
+}
+
+const isResult = (part: unknown): part is JsonObject => isObject(part) && part["type"] === "tool-result"
+
+const resultsIn = (message: JsonObject, index: number): ReadonlyArray<Result> => {
+  const results: Array<Result> = []
+  const parts = listOf(message, "content")
+  for (let slot = 0; slot < parts.length; slot++) {
+    const part = parts[slot]
+    if (isResult(part)) results.push(resultAt(index, slot, blankless(part["toolCallId"])))
+  }
+  return results
+}
+
+interface Approval {
+  readonly request: JsonObject
+  response: JsonObject | undefined
+}
+
+/** The approvals of a history, by message and call id. Asked for call by call, read once. */
+const approvals = new WeakMap<ReadonlyArray<unknown>, Map<string, Approval>>()
+
+/** The approval asked for a call, and what was answered. */
+const approvalOf = (call: Call, { messages }: Draft): Approval | undefined => {
+  const known = approvals.get(messages) ?? approvalsIn(messages)
+  approvals.set(messages, known)
+  return known.get(`${call.message} ${call.id}`)
+}
+
+const approvalsIn = (messages: ReadonlyArray<unknown>): Map<string, Approval> => {
+  const byCall = new Map<string, Approval>()
+  const byId = new Map<unknown, Approval>()
+  messages.forEach((message, index) => {
+    for (const part of isObject(message) ? listOf(message, "content") : []) {
+      if (!isObject(part)) continue
+      if (part["type"] === "tool-approval-request") {
+        const approval: Approval = { request: part, response: undefined }
+        byCall.set(`${index} ${show(part["toolCallId"] ?? "")}`, approval)
+        byId.set(part["approvalId"], approval)
+      }
+      const asked = part["type"] === "tool-approval-response" ? byId.get(part["approvalId"]) : undefined
+      if (asked !== undefined) asked.response ??= part
+    }
+  })
+  return byCall
+}
+
+const wait = (call: Call, history: Draft): Wait => {
+  const approval = approvalOf(call, history)
+  if (approval === undefined) return { code: "DANGLING_CALL", canWait: true }
+  if (approval.response === undefined) return { code: "PENDING_APPROVAL", canWait: true }
+  // V3: the SDK lets a denied call pass without a result; the provider does not.
+  return approval.response["approved"] === true
+    ? { code: "DANGLING_CALL", canWait: true }
+    : { code: "DENIED_WITHOUT_RESULT", canWait: false }
+}
+
+const answer: CallForm["answer"] = (call, { code }, history) => {
+  const result = (output: JsonObject) => ({
+    type: "tool-result",
+    toolCallId: call.id,
+    toolName: call.name,
+    output
+  })
+  const denied = (reason: string | undefined) =>
+    result({ type: "execution-denied", ...(reason === undefined ? {} : { reason }) })
+  if (code === "DANGLING_CALL") return [result({ type: "error-text", value: Synthetic.outcomeUnknown })]
+  const approval = approvalOf(call, history)
+  if (code === "DENIED_WITHOUT_RESULT") return [denied(textOf(approval?.response ?? {}, "reason"))]
+  const approvalId = approval?.request["approvalId"]
+  const response = { type: "tool-approval-response", approvalId, approved: false, reason: Synthetic.superseded }
+  return [response, denied(Synthetic.superseded)]
+}
+
+const calls: CallForm = {
+  callList: "content",
+  resultList: "content",
+  idPath: () => "/toolCallId",
+  withId: (part, _, toolCallId) => ({ ...part, toolCallId }),
+  isRun: false,
+  isByName: false,
+  host: {
+    accepts: (message) => message["role"] === "tool",
+    isInFront: false,
+    make: (content) => ({ role: "tool", content })
+  },
+  answer,
+  wait,
+  renameAlong: (before, after) => {
+    const names = new Map<unknown, unknown>()
+    return after.map((part, slot) => {
+      const old = before[slot]
+      if (!isObject(part) || !isObject(old)) return part
+      if (part["type"] === "tool-call") names.set(old["toolCallId"], part["toolCallId"])
+      const name = part["type"] === "tool-approval-request" ? names.get(part["toolCallId"]) : undefined
+      return name === undefined || name === part["toolCallId"] ? part : { ...part, toolCallId: name }
+    })
+  },
+  remainder: (message) => (listOf(message, "content").length === 0 ? undefined : message),
+  resultText: (part) => {
+    const output = part["output"]
+    return isObject(output) ? textIn(output["value"] ?? output["reason"] ?? output) : show(output ?? "")
+  }
+}
+
+/** The parts each role can carry, of those the SDK knows. */
+const carried = new Map<unknown, ReadonlySet<unknown>>([
+  ["user", new Set(["text", "image", "file"])],
+  [
+    "assistant",
+    new Set([
+      "text",
+      "file",
+      "reasoning",
+      "reasoning-file",
+      "custom",
+      "tool-call",
+      "tool-result",
+      "tool-approval-request"
+    ])
+  ],
+  ["tool", new Set(["tool-result", "tool-approval-response"])]
+])
+const known = new Set([...carried.values()].flatMap((types) => [...types]))
+
+const inspectPart = (part: unknown, message: JsonObject, { rules }: History): ReadonlyArray<Blemish> | undefined => {
+  if (!isObject(part)) return undefined
+  const { role } = message
+  if (carried.get(role)?.has(part["type"]) === false && known.has(part["type"])) {
+    // A result among the user's parts is not dropped here but moved (`Pairing`).
+    if (part["type"] === "tool-result") return undefined
+    const text = Synthetic.strayCall(textOf(part, "toolName") ?? "", show(part["input"] ?? {}))
+    return misplaced(part, role === "user" && part["type"] === "tool-call" ? [textPart(text)] : [])
+  }
+  if (part["type"] === "tool-call") {
+    const found = inspectObject(part["input"], rules.badArgs, "/input", (input) => ({ ...part, input }))
+    return found === undefined ? undefined : [found]
+  }
+  if (part["type"] !== "tool-result" || isObject(part["output"])) return undefined
+  const output =
+    part["output"] === undefined || part["output"] === null
+      ? { type: "error-text", value: Synthetic.noOutput }
+      : { type: "json", value: part["output"] }
+  const fix = rewriting("an output of the SDK's form", { ...part, output })
+  return [error("RESULT_MISSING_OUTPUT", "", "result has no output", fix)]
+}
+
+const inspect = (message: JsonObject, _: number, { rules }: History): ReadonlyArray<Blemish> | undefined => {
+  const { content, role } = message
+  if (role === "system" || role === "tool") return undefined
+  if (role !== "user" && role !== "assistant") return unknownRole(role)
+  if (Array.isArray(content) ? content.length > 0 : typeof content === "string" && content !== "") return undefined
+  const kept = role === "assistant" ? { ...message, content: [textPart(Synthetic.interrupted)] } : undefined
+  return empty(message, rules, kept).map((blemish) => ({ ...blemish, severity: "portability" }))
+}
+
+export const AiSdkModel: Format = {
+  name: "ai-sdk-model",
+  entry,
+  calls,
+  parts: [{ list: "content", inspect: inspectPart }],
+  inspect,
+  sequence: [userAfterTool, alternation, ending],
+  note: (role, text) => ({ role, content: [textPart(text)] }),
+  textPart
+}

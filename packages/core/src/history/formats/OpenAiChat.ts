@@ -1,0 +1,242 @@
+/**
+ * OpenAI Chat Completions messages, which most other providers also speak (rules O1-O11).
+ *
+ * Owns: their form. Legacy `function_call`/`function` pairs are left as they are.
+ */
+import { inspectText } from "../Arguments.ts"
+import { empty, error, found, rewriting, unknownRole } from "../Blemish.ts"
+import type { Rules } from "../Contract.ts"
+import type { Blemish, Call, CallForm, Edit, Entry, Fault, Format, History } from "../Format.ts"
+import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
+import { isObject, listOf, omit, show, step, textOf, type JsonObject } from "../Json.ts"
+import { alternation, ending, userAfterTool } from "../Order.ts"
+import { recordOf } from "../Record.ts"
+import * as Synthetic from "../Synthetic.ts"
+import { inspectName } from "../ToolName.ts"
+import { blankless, textIn, textPart } from "./Content.ts"
+
+const entry = (message: unknown, index: number): Entry => {
+  if (!isObject(message)) return silent
+  switch (message["role"]) {
+    case "user":
+      return user
+    case "system":
+    case "developer":
+      return system
+    case "tool": {
+      const id = blankless(message["tool_call_id"])
+      return { role: "tool", speaks: false, calls: silent.calls, results: [resultAt(index, -1, id)] }
+    }
+    case "function":
+      return { ...silent, role: "tool" }
+    case "assistant": {
+      const calls = listOf(message, "tool_calls")
+      if (calls.length === 0) return assistant
+      return {
+        role: "assistant",
+        speaks: true,
+        calls: calls.map((call, slot) => callOf(call, index, slot)),
+        results: []
+      }
+    }
+    default:
+      return silent
+  }
+}
+
+const callOf = (value: unknown, message: number, slot: number): Call => {
+  const call = isObject(value) ? value : {}
+  const family = call["type"] === "custom" ? "custom" : "function"
+  const body = call[family]
+  const said = isObject(body) ? body : {}
+  const args = family === "custom" ? said["input"] : said["arguments"]
+  const name = textOf(said, "name") ?? ""
+  return callAt(message, slot, blankless(call["id"]), name, args, family)
+}
+
+const idKey = (isResult: boolean) => (isResult ? "tool_call_id" : "id")
+
+const calls: CallForm = {
+  callList: "tool_calls",
+  resultList: undefined,
+  idPath: (_, isResult) => step(idKey(isResult)),
+  withId: (value, isResult, id) => ({ ...value, [idKey(isResult)]: id }),
+  isRun: false,
+  isByName: false,
+  answer: (call) => [{ role: "tool", tool_call_id: call.id, content: Synthetic.outcomeUnknown }],
+  remainder: (message) => {
+    const left = listOf(message, "tool_calls").length === 0 ? omit(message, "tool_calls") : message
+    const isBare = left === message || Object.keys(left).some((key) => key !== "role" && key !== "content")
+    return isBare || hasContent(left) ? left : undefined
+  },
+  resultText: (result) => textIn(result["content"])
+}
+
+const hasContent = ({ content }: JsonObject): boolean =>
+  (typeof content === "string" && content !== "") || (Array.isArray(content) && content.length > 0)
+
+const inspectCall = (value: unknown, _: JsonObject, { rules }: History): ReadonlyArray<Blemish> | undefined => {
+  if (!isObject(value)) return undefined
+  const key = value["type"] === "custom" ? "custom" : "function"
+  const body = value[key]
+  if (!isObject(body)) return undefined
+  const put = (field: string) => (to: unknown) => ({ ...value, [key]: { ...body, [field]: to } })
+  const name = inspectName(body["name"], rules, `/${key}/name`, put("name"))
+  const args =
+    key === "custom" ? undefined : inspectText(body["arguments"], rules, "/function/arguments", put("arguments"))
+  return found(name, args)
+}
+
+const inspect = (message: JsonObject, _: number, { rules }: History): ReadonlyArray<Blemish> | undefined => {
+  const { content, role } = message
+  const isEmpty = content === undefined || content === null || (Array.isArray(content) && content.length === 0)
+  switch (role) {
+    case "assistant":
+      return inspectAnswer(message, rules, isEmpty)
+    case "tool": {
+      if (!isEmpty) return undefined
+      const fix = rewriting("a text that says there was no output", { ...message, content: Synthetic.noOutput })
+      return [error("RESULT_MISSING_OUTPUT", "", "result has no content", fix)]
+    }
+    case "user":
+    case "system":
+    case "developer":
+      return isEmpty ? empty(message, rules) : undefined
+    case "function":
+      return undefined
+    default:
+      return unknownRole(role)
+  }
+}
+
+/** O5. */
+const inspectAnswer = (message: JsonObject, rules: Rules, isEmpty: boolean): ReadonlyArray<Blemish> | undefined => {
+  const calls = message["tool_calls"]
+  if (Array.isArray(calls) && calls.length === 0) {
+    const fix = rewriting("the empty list of calls is gone", omit(message, "tool_calls"))
+    return [error("EMPTY_CONTENT", "/tool_calls", "list of calls is empty", fix)]
+  }
+  if (!isEmpty || isObject(message["audio"]) || textOf(message, "refusal") !== undefined) return undefined
+  if (Array.isArray(calls) || isObject(message["function_call"])) {
+    if (!Array.isArray(message["content"])) return undefined
+    const fix = rewriting("the empty list is null", { ...message, content: null })
+    return [error("EMPTY_CONTENT", "/content", "list of content is empty", fix)]
+  }
+  return empty(message, rules, { ...message, content: Synthetic.interrupted })
+}
+
+/** O6: results carry text only; other parts go into a user message behind the batch. */
+const resultContent = (history: History): ReadonlyArray<Fault> => {
+  const foreign = (index: number) =>
+    listOf(history.messages[index] as JsonObject, "content").flatMap((part, slot) =>
+      isObject(part) && part["type"] === "text" ? [] : [{ part, slot }]
+    )
+  const isConcerned = (index: number) => history.entries[index]?.results.length === 1 && foreign(index).length > 0
+  if (!history.entries.some((_, index) => isConcerned(index))) return []
+  return history.pairing.batches.flatMap((batch, number) => {
+    const results = batch.answers.flatMap((answer) => (answer === undefined ? [] : [answer.result.message]))
+    const concerned = results.filter(isConcerned).toSorted((a, b) => a - b)
+    const isOpen = number === history.pairing.batches.length - 1 && history.suspended.size > 0
+    const end = results.reduce((last, index) => Math.max(last, index), batch.last)
+    const edits = concerned.map((index) => moveContent(history.messages[index] as JsonObject, index, foreign(index)))
+    const carried = concerned.flatMap((index) => carriers(history.messages[index] as JsonObject, foreign(index)))
+    const carrier: Edit = {
+      index: end,
+      after: [{ role: "user", content: carried }],
+      action: "insert",
+      note: "a user message with the content that results cannot carry"
+    }
+    return concerned.flatMap((index, at) =>
+      foreign(index).map(({ slot }, nth): Fault => {
+        const isFirst = at === 0 && nth === 0
+        const mending = nth > 0 ? {} : { edits: [edits[at]!, ...(isFirst ? [carrier] : [])] }
+        return {
+          code: "UNSUPPORTED_RESULT_CONTENT",
+          severity: "error",
+          index,
+          path: `/content/${slot}`,
+          message: "a result carries text only",
+          ...(isOpen ? { choices: ["finish-batch"] } : mending)
+        }
+      })
+    )
+  })
+}
+
+type Foreign = ReadonlyArray<{ readonly part: unknown; readonly slot: number }>
+
+const moveContent = (message: JsonObject, index: number, parts: Foreign): Edit => {
+  const gone = new Set(parts.map(({ slot }) => slot))
+  const kept = listOf(message, "content").filter((_, slot) => !gone.has(slot))
+  const content = kept.length > 0 ? kept : [textPart(Synthetic.moved)]
+  const dropped = parts.flatMap(({ part }) => (isUserPart(part) ? [] : [part]))
+  return {
+    index,
+    replace: [{ ...message, content }],
+    action: "move",
+    note: "content moved into a user message behind the batch",
+    ...(dropped.length === 0 ? {} : { dropped })
+  }
+}
+
+const carriers = (message: JsonObject, parts: Foreign): ReadonlyArray<unknown> => [
+  textPart(Synthetic.contentOf(show(message["tool_call_id"] ?? ""))),
+  ...parts.flatMap(({ part }) => (isUserPart(part) ? [part] : []))
+]
+
+const isUserPart = (part: unknown): boolean =>
+  isObject(part) && (part["type"] === "image_url" || part["type"] === "input_audio" || part["type"] === "file")
+
+/** Profile `deepseek`: answers of rounds with calls carry their reasoning. */
+const reasoningContent = (history: History): ReadonlyArray<Fault> => {
+  if (history.rules.reasoningContent !== true || history.context.thinking !== true) return []
+  const faults: Array<Fault> = []
+  const restored = recordOf(history)
+  let round: Array<number> = []
+  let hasCalls = false
+  const close = () => {
+    if (hasCalls) for (const index of round) faults.push(withoutReasoning(index, history.messages[index], restored))
+    round = []
+    hasCalls = false
+  }
+  history.entries.forEach((entry, index) => {
+    const message = history.messages[index]
+    if (entry.role === "user") close()
+    if (entry.role !== "assistant" || !isObject(message)) return
+    if (entry.calls.length > 0) hasCalls = true
+    if (textOf(message, "reasoning_content") === undefined) round.push(index)
+  })
+  close()
+  return faults
+}
+
+const withoutReasoning = (
+  index: number,
+  message: unknown,
+  restored: (message: unknown) => JsonObject | undefined
+): Fault => {
+  const reasoning = textOf(restored(message) ?? {}, "reasoning_content")
+  const fault = {
+    code: "REASONING_REQUIRED_MISSING",
+    severity: "error",
+    index,
+    path: "",
+    message: "an answer of a round with calls misses its reasoning_content"
+  } as const
+  if (reasoning === undefined || !isObject(message)) {
+    return { ...fault, choices: ["restore-record", "flatten-tools", "disable-thinking"] }
+  }
+  const replace = [{ ...message, reasoning_content: reasoning }]
+  return { ...fault, edits: [{ index, replace, action: "restore", note: "reasoning_content from the record" }] }
+}
+
+export const OpenAiChat: Format = {
+  name: "openai-chat",
+  entry,
+  calls,
+  parts: [{ list: "tool_calls", inspect: inspectCall }],
+  inspect,
+  sequence: [resultContent, reasoningContent, userAfterTool, alternation, ending],
+  note: (role, content) => ({ role, content }),
+  textPart
+}
