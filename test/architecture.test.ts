@@ -8,6 +8,17 @@ import * as path from "node:path"
 
 /** Folder and file names, from the ground up. */
 const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
+  ["core/history", "Json"],
+  ["core/history/formats", "Content"],
+  ["core/history", "Contract Format Arguments Blemish Synthetic Order"],
+  ["core/history/formats", "AiSdkModel"],
+  ["core/history", "Pairing CallRules History NewId"],
+  ["core/history/formats", "AiSdkUi"],
+  ["core/history", "Record"],
+  ["core/history/formats", "AnthropicThinking"],
+  ["core/history", "Image ToolName"],
+  ["core/history/formats", "Anthropic Gemini OpenAiChat OpenAiResponses"],
+  ["core/history", "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair RuleBook"],
   [
     "core",
     "Canonical Ids Transcript ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"

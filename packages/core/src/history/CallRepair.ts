@@ -11,10 +11,9 @@
  */
 import type { Action, Code } from "./Contract.ts"
 import { firstOutOfOrder, idFault, isMisplaced, waitOf } from "./CallRules.ts"
-import type { Call, CallForm, History, Place, Result } from "./Format.ts"
+import type { Batch, Call, CallForm, History, Place, Result } from "./Format.ts"
 import { isObject, listOf, show, step, type JsonObject } from "./Json.ts"
 import { minter } from "./NewId.ts"
-import type { Batch } from "./Pairing.ts"
 import { valueAt } from "./Pairing.ts"
 import type { Note, Rewritten } from "./Rewritten.ts"
 import * as Synthetic from "./Synthetic.ts"

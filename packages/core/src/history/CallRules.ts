@@ -7,9 +7,8 @@
  *   reported with the choice to answer it first.
  */
 import type { Rules, Severity } from "./Contract.ts"
-import type { Call, CallForm, Draft, Fault, History, Place, Result, Wait } from "./Format.ts"
+import type { Answer, Batch, Call, CallForm, Draft, Fault, History, Place, Result, Wait } from "./Format.ts"
 import { step } from "./Json.ts"
-import type { Answer, Batch } from "./Pairing.ts"
 import { valueAt } from "./Pairing.ts"
 
 /** The faults of all calls and results. */

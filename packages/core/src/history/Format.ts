@@ -6,7 +6,6 @@
  */
 import type { Choice, Code, Context, FormatName, Rules, Severity, Action } from "./Contract.ts"
 import type { JsonObject } from "./Json.ts"
-import type { Pairing } from "./Pairing.ts"
 
 /** Who speaks. `aside`: an item that belongs to the answer around it and separates nothing. */
 export type Role = "system" | "user" | "assistant" | "tool" | "aside"
@@ -91,6 +90,36 @@ export interface Fault {
   readonly message: string
   readonly choices?: ReadonlyArray<Choice>
   readonly edits?: ReadonlyArray<Edit>
+}
+
+/** How an answer stands to its batch. `carried`: it was matched to a copy of the call. */
+export type Where = "adjacent" | "split" | "apart" | "carried"
+
+export interface Answer {
+  readonly result: Result
+  readonly where: Where
+}
+
+/** The calls of one answer of the model, with what answers them. */
+export interface Batch {
+  readonly first: number
+  /** The last message that holds a call of this batch. */
+  readonly last: number
+  readonly calls: ReadonlyArray<Call>
+  readonly answers: ReadonlyArray<Answer | undefined>
+  /** Results beyond the first of a call. */
+  readonly extras: ReadonlyArray<Result>
+  /** Calls whose id was seen before: in this batch or an earlier one. */
+  readonly repeats: ReadonlyMap<number, "batch" | "history">
+  /** Calls that are copies (P4). */
+  readonly copies: ReadonlySet<number>
+}
+
+export interface Pairing {
+  readonly batches: ReadonlyArray<Batch>
+  readonly orphans: ReadonlyArray<Result>
+  /** Nobody has spoken since the last batch: its unanswered calls may still be answered. */
+  readonly isLive: boolean
 }
 
 /** A history on the bench: the messages, and what is known about them. */

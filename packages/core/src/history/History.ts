@@ -6,8 +6,7 @@
 import type { Context } from "./Contract.ts"
 import { rulesFor } from "./Contract.ts"
 import { waitOf } from "./CallRules.ts"
-import type { Draft, Format, History, Place } from "./Format.ts"
-import type { Pairing } from "./Pairing.ts"
+import type { Draft, Format, History, Pairing, Place } from "./Format.ts"
 import { pair } from "./Pairing.ts"
 
 /** Reads a message array in a format. Linear in its length. */

@@ -11,40 +11,10 @@
  * - P4. A call that repeats id, name and arguments of an earlier one is a copy as long as there are fewer results than
  *   calls. A call that may still be answered is none, unless nothing stands between it and the earlier one.
  */
-import type { Call, CallForm, Entry, Place, Result } from "./Format.ts"
+import type { Answer, Call, CallForm, Entry, Pairing, Place, Result, Where } from "./Format.ts"
 import { equal, isObject, listOf, type JsonObject } from "./Json.ts"
 import type { Rules } from "./Contract.ts"
 import { isSynthetic } from "./Synthetic.ts"
-
-/** How an answer stands to its batch. `carried`: it was matched to a copy of the call. */
-export type Where = "adjacent" | "split" | "apart" | "carried"
-
-export interface Answer {
-  readonly result: Result
-  readonly where: Where
-}
-
-/** The calls of one answer of the model, with what answers them. */
-export interface Batch {
-  readonly first: number
-  /** The last message that holds a call of this batch. */
-  readonly last: number
-  readonly calls: ReadonlyArray<Call>
-  readonly answers: ReadonlyArray<Answer | undefined>
-  /** Results beyond the first of a call. */
-  readonly extras: ReadonlyArray<Result>
-  /** Calls whose id was seen before: in this batch or an earlier one. */
-  readonly repeats: ReadonlyMap<number, "batch" | "history">
-  /** Calls that are copies (P4). */
-  readonly copies: ReadonlySet<number>
-}
-
-export interface Pairing {
-  readonly batches: ReadonlyArray<Batch>
-  readonly orphans: ReadonlyArray<Result>
-  /** Nobody has spoken since the last batch: its unanswered calls may still be answered. */
-  readonly isLive: boolean
-}
 
 /** The call or result at a place. */
 export const valueAt = (
