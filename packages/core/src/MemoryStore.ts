@@ -50,7 +50,7 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
     const entry: Entry = {
       sessionId,
       createdAt: at,
-      state: SessionState.make(sessionId),
+      state: SessionState.make(sessionId, { keepsWindow: false }),
       events: [],
       keys: new Map(),
       items: new Map(),

@@ -63,14 +63,17 @@ export interface SessionState {
   turns: number
   readonly pending: Map<Ids.ItemId, Inbox.Item>
   turn: OpenTurn | undefined
-  /** Messages of all Turns so far, without the system prompt (S3). */
+  /** Messages of all Turns so far, without the system prompt (S3); empty when they are not kept. */
   readonly window: Array<Prompt.Message>
+  /** Whether messages are converted and kept: who only judges facts needs none. */
+  readonly keepsWindow: boolean
   /** Wire ids in use: an id that recurs is replaced before it is registered. */
   readonly wireIds: Set<string>
 }
 
-export const make = (sessionId: Ids.SessionId): SessionState => ({
+export const make = (sessionId: Ids.SessionId, options = { keepsWindow: true }): SessionState => ({
   sessionId,
+  keepsWindow: options.keepsWindow,
   seq: 0,
   agent: "",
   title: undefined,
@@ -242,7 +245,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
   if (fact.data.role === "user") {
     if (turn.step !== undefined && turn.step.state !== "completed") throw new IllegalFact(fact, "a step is open")
-    state.window.push(Transcript.userMessage(fact.data.parts as ReadonlyArray<Transcript.UserPart>))
+    keep(state, () => Transcript.userMessage(fact.data.parts as ReadonlyArray<Transcript.UserPart>))
     return
   }
   if (turn.step?.state !== "requested") throw new IllegalFact(fact, "no answer is awaited")
@@ -253,7 +256,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
     inputTokens: turn.usage.inputTokens + turn.step.figures.usage.inputTokens,
     outputTokens: turn.usage.outputTokens + turn.step.figures.usage.outputTokens
   }
-  state.window.push(Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
+  keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
 }
 
 const answer = (
@@ -268,7 +271,11 @@ const answer = (
   turn.takeovers = 0
   call.answer = { wireId: call.wireId, name: call.name, isFailure: outcome !== "ok", result }
   turn.done.push({ tool: call.name, outcome })
-  if (Ledger.isSettled(turn.ledger)) state.window.push(Transcript.toolMessage(Ledger.answers(turn.ledger)))
+  if (Ledger.isSettled(turn.ledger)) keep(state, () => Transcript.toolMessage(Ledger.answers(turn.ledger)))
+}
+
+const keep = (state: SessionState, message: () => Prompt.Message): void => {
+  if (state.keepsWindow) state.window.push(message())
 }
 
 const openTurn = (state: SessionState, fact: Fact): OpenTurn => {
