@@ -56,7 +56,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "About Problem BodyGuard Docs EventWriter Streams Gate Page SessionHandlers InboxHandlers RecordHandlers SystemHandlers TurnHandlers"
   ],
   ["server", "Server Token Launch"],
-  ["server/cli", "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor Serve SessionCommand"],
+  [
+    "server/cli",
+    "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Repair Serve SessionCommand Verify"
+  ],
   ["server", "main"]
 ]
 

@@ -3,7 +3,8 @@
  *
  * Owns: the list of commands, the exit codes, what a signal does. Does not own: any command (`cli/`).
  *
- * - M1. Exit codes: 0 done (or stopped, for a command that only ends that way), 1 failed, 2 used wrongly, 130 interrupted.
+ * - M1. Exit codes: 0 done (or stopped, for a command that only ends that way), 1 failed, 2 used wrongly, 3 a
+ *   history has findings, 130 interrupted.
  * - M2. The first signal ends everything in order; a second one ends the process.
  * - M3. Only the command that is asked for is loaded: neither `--help` nor another command waits for its modules.
  */
@@ -37,6 +38,8 @@ const commands = Effect.all([
   command("serve", "Start a server whose storage was chosen", () => import("./cli/Serve.ts")),
   command("chat", "Talk to a session from the terminal", () => import("./cli/Chat.ts")),
   command("sessions", "Look at sessions on record", () => import("./cli/SessionCommand.ts")),
+  command("verify", "Say what a provider would refuse in a message history", () => import("./cli/Verify.ts")),
+  command("repair", "Mend a message history so that its provider takes it", () => import("./cli/Repair.ts")),
   command("doctor", "Check what a server needs here", () => import("./cli/Doctor.ts"))
 ])
 

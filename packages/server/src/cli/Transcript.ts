@@ -52,7 +52,7 @@ export const render = (screen: Screen, event: StreamEvent): string => {
         screen,
         event.data.disposition === "follow-up"
           ? `↳ ${event.data.itemId} came too late for this turn and starts one of its own`
-          : `↳ ${event.data.itemId} was not read`
+          : `↳ ${event.data.itemId} came too late for this turn and was not read; send it again if it still matters`
       )
     case "turn.exhausted":
       return line(screen, `(the ${event.data.limit} of this turn are spent after ${event.data.steps} steps)`)
@@ -83,12 +83,13 @@ const close = (screen: Screen): string => {
 
 const line = (screen: Screen, text: string): string => `${close(screen)}${text}\n`
 
-const brief = (value: unknown): string => {
+/** A value on one line, at most 100 characters long (T2). */
+export const brief = (value: unknown): string => {
   const text = clean(typeof value === "string" ? value : JSON.stringify(value)).replaceAll(/\s+/g, " ")
   return text.length > 100 ? `${text.slice(0, 99).toWellFormed()}…` : text
 }
 
 /** T2: everything below space except line feed and tab, DEL, the C1 controls, and the marks that reorder text. */
-const clean = (text: string): string =>
+export const clean = (text: string): string =>
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")

@@ -1,0 +1,238 @@
+/**
+ * What `turnstep verify` and `turnstep repair` work on: the histories of a file or of stdin, each with its format and context.
+ *
+ * Owns: the flags of both commands, what an input that cannot be used is told, and its exit code. Does not own: how texts
+ * are cut (`HistoryText`), where messages stand in them (`HistoryDocument`), or what is wrong with them (`core/history`).
+ *
+ * - I1. Input that cannot be read exits 1, a question that is not clear exits 2; each says so in one line.
+ * - I2. What a flag says wins over the context file, and that over the body around the messages.
+ * - I3. A format that is not named is recognised. Where several formats write alike, the body around the messages decides,
+ *   then the format of the line before; a guess is never made.
+ */
+import { Context, FormatName, Profile } from "@turnstep/core/history/Contract"
+import { detect } from "@turnstep/core/history/Detect"
+import * as Argument from "effect/cli/Argument"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
+import type * as PlatformError from "effect/PlatformError"
+import * as Schema from "effect/Schema"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
+import { CommandFailed } from "./Connection.ts"
+import * as HistoryDocument from "./HistoryDocument.ts"
+import * as HistoryText from "./HistoryText.ts"
+import { clean } from "./Transcript.ts"
+
+/** The input holds no history that can be read. */
+export class InputUnreadable extends Schema.TaggedError<InputUnreadable>()("InputUnreadable", {
+  place: Schema.String,
+  problem: Schema.String
+}) {
+  override get message() {
+    return `${clean(this.place)} ${this.problem}`
+  }
+}
+
+/** Several formats write such messages alike. */
+export class FormatUnclear extends Schema.TaggedError<FormatUnclear>()("FormatUnclear", {
+  place: Schema.String,
+  candidates: Schema.Array(FormatName)
+}) {
+  override get message() {
+    return `${clean(this.place)} could be written in several formats; name one with --format: ${this.candidates.join(", ")}.`
+  }
+}
+
+/** The context file does not say what a context can say. */
+export class ContextInvalid extends Schema.TaggedError<ContextInvalid>()("ContextInvalid", {
+  file: Schema.String,
+  problem: Schema.String
+}) {
+  override get message() {
+    return `${clean(this.file)} is not a context: ${this.problem.replaceAll(/\s+/g, " ")}.`
+  }
+}
+
+/** The words of both commands. */
+export const flags = {
+  format: Flag.Literals("format", FormatName.literals).pipe(
+    Flag.withDescription("how the messages are written; recognised if not named"),
+    Flag.optional
+  ),
+  profile: Flag.Literals("profile", Profile.literals).pipe(
+    Flag.withDescription("who will read them, where that is stricter or laxer; may be repeated"),
+    Flag.atLeast(0)
+  ),
+  turn: Flag.Literals("turn", ["terminated", "suspended"]).pipe(
+    Flag.withDescription("whether calls at the end that wait for their result will never get one; default suspended"),
+    Flag.optional
+  ),
+  context: Flag.String("context").pipe(
+    Flag.withDescription(
+      "JSON file with what else is known of the request: tools, thinking, record, … (docs/history.md)"
+    ),
+    Flag.withMetavar("ctx.json"),
+    Flag.optional
+  ),
+  json: Flag.Boolean("json").pipe(
+    Flag.withDescription("print JSON, one line for each history"),
+    Flag.withDefault(false)
+  ),
+  file: Argument.String("file").pipe(
+    Argument.withDescription("JSON of one history (messages, or a request body), or JSONL of many; - is stdin")
+  )
+} as const
+
+/** What the words of a command line come to. */
+export interface Options {
+  readonly format: Option.Option<FormatName>
+  readonly profile: ReadonlyArray<Profile>
+  readonly turn: Option.Option<"terminated" | "suspended">
+  readonly context: Option.Option<string>
+  readonly file: string
+}
+
+/** One history of the input. */
+export interface History {
+  /** Where it stands, for people: the file, and the line if there are several. */
+  readonly place: string
+  /** Whether it is a line of JSONL. */
+  readonly isLine: boolean
+  readonly document: HistoryDocument.HistoryDocument
+  readonly format: FormatName
+  readonly context: Context
+}
+
+/** The histories of the input, in their order. */
+export const histories = (
+  options: Options
+): Stream.Stream<History, InputUnreadable | FormatUnclear | ContextInvalid, FileSystem.FileSystem | Stdio.Stdio> =>
+  Stream.unwrap(
+    Effect.map(contextFor(options), (given) => {
+      let before: FormatName | undefined
+      return Stream.mapEffect(
+        pieces(options.file),
+        Effect.fnUntraced(function* (piece) {
+          const place = piece.line === undefined ? nameOf(options.file) : `${nameOf(options.file)}:${piece.line}`
+          const document = yield* documentOf(place, piece)
+          const format = Option.isSome(options.format) ? options.format.value : yield* formatOf(place, document, before)
+          before = format
+          const context = { ...HistoryDocument.contextOf(document), ...given }
+          return { place, isLine: piece.line !== undefined, document, format, context }
+        })
+      )
+    })
+  )
+
+/** Prints why the input could not be used (I1). A reader that stopped reading our output is no news. */
+export const report = <A, R>(
+  effect: Effect.Effect<
+    A,
+    InputUnreadable | FormatUnclear | ContextInvalid | CommandFailed | PlatformError.PlatformError,
+    R
+  >
+) =>
+  Effect.catch(effect, (error) => {
+    if (error._tag === "CommandFailed") return Effect.fail(error)
+    if (error._tag === "PlatformError") return new CommandFailed({ exitCode: 1 })
+    const failed = new CommandFailed({ exitCode: error._tag === "InputUnreadable" ? 1 : 2 })
+    return Effect.andThen(Console.error(`turnstep: ${error.message}`), Effect.fail(failed))
+  })
+
+const nameOf = (file: string): string => (file === "-" ? "stdin" : file)
+
+/** The texts of a file as they come. */
+const pieces = (file: string) =>
+  Stream.suspend(() => {
+    const splitter = HistoryText.make()
+    const name = nameOf(file)
+    const cut = (take: () => ReadonlyArray<HistoryText.Piece>) =>
+      Stream.fromIterableEffect(Effect.try({ try: take, catch: (error) => uncut(name, error) }))
+    return bytes(file).pipe(
+      Stream.mapError((error) => unread(name, error)),
+      Stream.flatMap((chunk) => cut(() => splitter.push(chunk))),
+      Stream.concat(cut(splitter.end))
+    )
+  })
+
+const bytes = (
+  file: string
+): Stream.Stream<Uint8Array, PlatformError.PlatformError, FileSystem.FileSystem | Stdio.Stdio> =>
+  file === "-"
+    ? Stream.unwrap(Effect.map(Stdio.Stdio, ({ stdin }) => stdin))
+    : Stream.unwrap(Effect.map(FileSystem.FileSystem, (fs) => fs.stream(file)))
+
+const unread = (place: string, { reason }: PlatformError.PlatformError): InputUnreadable =>
+  new InputUnreadable({ place, problem: reasons.get(reason._tag) ?? "cannot be read." })
+
+const reasons = new Map<string, string>([
+  ["NotFound", "does not exist."],
+  ["PermissionDenied", "may not be read."],
+  ["BadResource", "is not a file."]
+])
+
+const uncut = (place: string, error: unknown): InputUnreadable => {
+  if (error instanceof HistoryText.NotUtf8) return new InputUnreadable({ place, problem: "is not text in UTF-8." })
+  if (!(error instanceof HistoryText.TooLong)) throw error
+  const mebibytes = HistoryText.mostCharacters / 1024 / 1024
+  return new InputUnreadable({ place, problem: `holds a history of more than ${mebibytes} MiB.` })
+}
+
+const documentOf = Effect.fnUntraced(function* (place: string, { line, text }: HistoryText.Piece) {
+  const value = yield* jsonOf(place, text, line)
+  const document = HistoryDocument.find(text, value)
+  if (document !== undefined) return document
+  const problem = HistoryDocument.isMessage(value)
+    ? "is a single message. Give an array of messages; `jq -s .` makes one of a file with a message on each line."
+    : "is JSON, but holds no history. Give an array of messages, or an object with `messages`, `contents` or `input`."
+  return yield* new InputUnreadable({ place, problem })
+})
+
+const jsonOf = (place: string, text: string, line?: number): Effect.Effect<unknown, InputUnreadable> =>
+  Effect.try({
+    try: (): unknown => JSON.parse(text),
+    catch: () => {
+      const problem =
+        text.trim() === ""
+          ? "is empty."
+          : line === undefined
+            ? `is not JSON: see line ${HistoryDocument.faultLine(text)}.`
+            : "is not JSON."
+      return new InputUnreadable({ place, problem })
+    }
+  })
+
+/** I3 */
+const formatOf = (
+  place: string,
+  document: HistoryDocument.HistoryDocument,
+  before: FormatName | undefined
+): Effect.Effect<FormatName, FormatUnclear> => {
+  const found = detect(document.messages)
+  if (found._tag === "Detected") return Effect.succeed(found.format)
+  const hints = [HistoryDocument.formatOfBody(document), before]
+  const hint = hints.find((format) => format !== undefined && found.candidates.includes(format))
+  return hint === undefined ? new FormatUnclear({ place, candidates: found.candidates }) : Effect.succeed(hint)
+}
+
+/** What the flags and the context file say (I2). */
+const contextFor = Effect.fnUntraced(function* (options: Options) {
+  const base = Option.isSome(options.context) ? yield* contextOf(options.context.value) : {}
+  return {
+    ...base,
+    ...(options.profile.length > 0 ? { profile: options.profile } : {}),
+    ...(Option.isSome(options.turn) ? { turn: options.turn.value } : {})
+  }
+})
+
+const decodeContext = Schema.decodeUnknownEffect(Context, { onExcessProperty: "error" })
+
+const contextOf = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const text = yield* Effect.mapError(fs.readFileString(file), (error) => unread(file, error))
+  const value = yield* jsonOf(file, text)
+  return yield* Effect.mapError(decodeContext(value), ({ message }) => new ContextInvalid({ file, problem: message }))
+})
