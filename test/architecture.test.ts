@@ -48,12 +48,12 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "runtime",
     "ToolHandler TurnConfig Agent EventHub Owner Prepare ModelCall ToolRun Step Turn Drivers Session Watch LocalSessions Runtime"
   ],
-  ["server/api", "ApiError EventEnvelope Body Guard OpenApiDocument Api Client EventStream"],
+  ["server/api", "ApiError EventEnvelope Body Guard HistoryBody OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],
   ["server", "Config DefaultAgent Version"],
   [
     "server/http",
-    "About Problem BodyGuard Docs EventWriter Streams Gate Page SessionHandlers InboxHandlers RecordHandlers SystemHandlers TurnHandlers"
+    "About Problem BodyGuard Docs EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SystemHandlers TurnHandlers"
   ],
   ["server", "Server Token Launch"],
   [

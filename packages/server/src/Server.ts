@@ -27,6 +27,7 @@ import * as Access from "./http/Access.ts"
 import * as BodyGuard from "./http/BodyGuard.ts"
 import * as Docs from "./http/Docs.ts"
 import * as Gate from "./http/Gate.ts"
+import * as HistoryHandlers from "./http/HistoryHandlers.ts"
 import * as InboxHandlers from "./http/InboxHandlers.ts"
 import * as RecordHandlers from "./http/RecordHandlers.ts"
 import * as SessionHandlers from "./http/SessionHandlers.ts"
@@ -97,7 +98,8 @@ const handlers = Layer.mergeAll(
   SessionHandlers.layer,
   InboxHandlers.layer,
   TurnHandlers.layer,
-  RecordHandlers.layer
+  RecordHandlers.layer,
+  HistoryHandlers.layer
 )
 
 const routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Docs.layer, Gate.layer).pipe(

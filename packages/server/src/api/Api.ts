@@ -17,6 +17,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as ApiError from "./ApiError.ts"
 import * as Body from "./Body.ts"
 import { Guard } from "./Guard.ts"
+import * as HistoryBody from "./HistoryBody.ts"
 import * as OpenApiDocument from "./OpenApiDocument.ts"
 
 /** A whole number as text: nothing but digits. */
@@ -201,9 +202,33 @@ export class Record extends HttpApiGroup.make("record")
   .middleware(Guard)
   .annotateMerge(OpenApi.annotations({ title: "Record" })) {}
 
+/** Message histories of other systems; nothing of them is kept. */
+export class History extends HttpApiGroup.make("history")
+  .add(
+    HttpApiEndpoint.post("verify", "/verify", {
+      payload: HistoryBody.CheckHistory,
+      success: HistoryBody.Verified,
+      error: bodyErrors
+    }).annotateMerge(summary("Say what a provider would refuse in a message history")),
+    HttpApiEndpoint.post("repair", "/repair", {
+      payload: HistoryBody.CheckHistory,
+      success: HistoryBody.Repaired,
+      error: bodyErrors
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Mend a message history so that its provider takes it",
+        description:
+          "`changes` names everything that was done, with the content that left the messages; `remaining` what needs a decision."
+      })
+    )
+  )
+  .prefix("/api/history")
+  .middleware(Guard)
+  .annotateMerge(OpenApi.annotations({ title: "Histories" })) {}
+
 /** The whole API. */
 export class Api extends HttpApi.make("turnstep")
-  .add(Sessions, Inbox, Turns, Record, System, Health)
+  .add(Sessions, Inbox, Turns, Record, History, System, Health)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" }) // P1
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotateMerge(OpenApiDocument.annotations) {}
