@@ -139,7 +139,7 @@ for (const store of Stores.all) {
       Effect.gen(function* () {
         const world = yield* World.withTools({
           respond: restless(text("over"), { prompt_tokens: 1_000_000, completion_tokens: 100_000 }),
-          policy: { maxCost: 3, price: { input: 1, output: 5 } }
+          policy: { cost: { max: 3, price: { input: 1, output: 5 } } }
         })
         assert.deepStrictEqual(yield* limitOf(world), ["cost", 2])
       })

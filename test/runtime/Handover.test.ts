@@ -20,6 +20,8 @@ for (const store of Stores.all) {
         })
         yield* session.send("go")
         yield* gate.reached
+        // The model is asked while the step's record is still on its way.
+        yield* World.until(session, ({ type }) => type === "step.started")
         const before = yield* World.events(session)
         yield* stop
         yield* provider.requests[0]?.aborted ?? Effect.void

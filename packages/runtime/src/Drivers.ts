@@ -8,12 +8,15 @@
  * - D2. A wake-up is a hint: what it announces is read from the journal. A lost one is made good by the sweep.
  * - D3. Closing the scope lets go: Turns stop at the end of their step, or where they are when the drain is over; nothing is
  *   settled, claims are released.
+ * - D4. A process claims no more sessions with work than it has workers for.
+ * - D5. A session whose driver dies of a defect is left alone for a while, longer each time, and holds up no other.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
 import { Journal } from "@turnstep/core/Journal"
 import * as SessionState from "@turnstep/core/SessionState"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -21,7 +24,6 @@ import * as FiberMap from "effect/FiberMap"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import * as Semaphore from "effect/Semaphore"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
@@ -67,7 +69,9 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     const workers = yield* Workers
     const drain = yield* Drain
     const fibers = yield* FiberMap.make<SessionId>()
-    const process: Process = { turns: yield* Semaphore.make(workers), isClosing: () => isClosing }
+    const freed = yield* Latch.make(false)
+    const process: Process = { turns: yield* Semaphore.make(workers), busy: 0, freed, isClosing: () => isClosing }
+    const failing = new Map<SessionId, Failing>()
     let isClosing = workers === 0
     const context = yield* Effect.context<Journal | Claim | EventHub | Prepare>()
 
@@ -87,12 +91,18 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
         known.openUnsafe()
         return
       }
+      // D4: with all workers busy it waits unclaimed, for whichever process has one free first.
+      if (process.busy >= workers) return
       const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
       const hangUp = () => {
         if (bells.get(sessionId) === bell) bells.delete(sessionId)
       }
-      const attended = Effect.ensuring(attend(sessionId, bell, process, hangUp), Effect.sync(hangUp))
+      const attended = attend(sessionId, bell, process, hangUp).pipe(
+        Effect.tapDefect(() => Effect.map(Clock.currentTimeMillis, (now) => remember(failing, sessionId, now))),
+        Effect.catchDefect((defect) => Effect.logError("a session's driver met an unexpected error", defect)),
+        Effect.ensuring(Effect.sync(hangUp))
+      )
       yield* FiberMap.run(fibers, sessionId, Effect.provideContext(attended, context))
     })
 
@@ -100,11 +110,17 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
       if (isClosing) return Effect.void
       // Another process may have recorded something for a session that is driven here.
       for (const bell of bells.values()) bell.openUnsafe()
-      return Effect.flatMap(journal.unattended(sweepLimit), Effect.forEach(wake, { discard: true }))
+      return Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const found = yield* journal.unattended(sweepLimit + failing.size)
+        yield* Effect.forEach(found, (id) => (isTooEarly(failing, id, now) ? Effect.void : wake(id)), { discard: true })
+      })
     })
     yield* sweep.pipe(
       Effect.catchDefect((defect) => Effect.logError("the sweep failed", defect)),
-      Effect.repeat(Schedule.spaced(sweepEvery)),
+      Effect.andThen(Effect.timeoutOption(freed.await, sweepEvery)),
+      Effect.andThen(freed.close),
+      Effect.forever,
       Effect.forkScoped
     )
     return Drivers.of({ wake })
@@ -115,8 +131,41 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
 interface Process {
   /** One permit for every Turn that may run. */
   readonly turns: Semaphore.Semaphore
+  /** Turns that run or wait for a permit. */
+  busy: number
+  /** Opened when a Turn has ended while all workers were busy: the sweep has something to give. */
+  readonly freed: Latch.Latch
   readonly isClosing: () => boolean
 }
+
+/** A session whose driver died of a defect: when the sweep may take it up again, and how often it has failed. */
+interface Failing {
+  readonly notBefore: number
+  readonly times: number
+}
+
+/** Two seconds doubled each time, up to five minutes. */
+const remember = (failing: Map<SessionId, Failing>, id: SessionId, now: number): void => {
+  const times = (failing.get(id)?.times ?? 0) + 1
+  failing.set(id, { times, notBefore: now + Math.min(300_000, 1_000 * 2 ** times) })
+}
+
+const isTooEarly = (failing: ReadonlyMap<SessionId, Failing>, id: SessionId, now: number): boolean =>
+  now < (failing.get(id)?.notBefore ?? 0)
+
+/** Runs a Turn when a worker is free, unless the process is closing by then. */
+const work = (owner: Owner.Owner, process: Process) =>
+  Effect.suspend(() => {
+    process.busy++
+    return process.turns.withPermits(1)(Effect.suspend(() => (process.isClosing() ? Effect.void : Turn.run(owner))))
+  }).pipe(
+    Effect.ensuring(
+      Effect.sync(() => {
+        process.busy--
+        process.freed.openUnsafe()
+      })
+    )
+  )
 
 /** Drives a session for as long as the bell rings. The bell is known until its last driver has let go of the session (D1). */
 const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, process: Process, hangUp: () => void) {
@@ -148,7 +197,7 @@ const drive = Effect.fn("Drivers.drive")(
       if (stale !== undefined) return yield* Effect.fail(stale)
       if (process.isClosing()) return "gone" as Left
       if (SessionState.hasWork(owner.state)) {
-        yield* process.turns.withPermits(1)(Turn.run(owner))
+        yield* work(owner, process)
         continue
       }
       yield* owner.decide(TurnPlan.rest)
@@ -166,8 +215,5 @@ const drive = Effect.fn("Drivers.drive")(
     FenceLost: (error) => Effect.as(Effect.logInfo(`session ${error.sessionId} has a new owner`), "gone" as Left),
     OwnerStale: ({ isOvertaken, message }) =>
       Effect.as(Effect.logInfo(`a session is read anew: ${message}`), (isOvertaken ? "overtaken" : "gone") as Left)
-  }),
-  Effect.catchDefect((defect) =>
-    Effect.as(Effect.logError("a session's driver met an unexpected error", defect), "gone" as Left)
-  )
+  })
 )

@@ -94,7 +94,15 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       drive: (sessionId) =>
         Effect.acquireRelease(
           Effect.sync(() => void driven.add(sessionId)),
-          () => Effect.sync(() => void driven.delete(sessionId))
+          () =>
+            Effect.sync(() => {
+              driven.delete(sessionId)
+              // Whoever drives the session next, the answer that was in progress here is void.
+              const found = topics.get(sessionId)
+              if (found === undefined) return
+              found.partial = undefined
+              forget(sessionId, found)
+            })
         ),
       isClosed: () => isClosed,
       publish: (sessionId, events) => {

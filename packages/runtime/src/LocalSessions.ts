@@ -13,6 +13,7 @@ import type * as JournalPort from "@turnstep/core/Journal"
 import { SessionIdInvalid, SessionNotFound } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Result from "effect/Result"
@@ -85,7 +86,11 @@ export const layer = Layer.effect(
                 const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
                   Effect.catchTag("ItemSettled", () =>
                     Effect.flatMap(started, (turnId) =>
-                      Effect.andThen(cancel(turnId, "caller", undefined), outcome(turnId, seq))
+                      Effect.andThen(
+                        cancel(turnId, "caller", undefined),
+                        // The cancel is durable; its end is waited for only as long as somebody here may bring it.
+                        Effect.timeoutOption(Effect.interruptible(outcome(turnId, seq)), settleGrace)
+                      )
                     )
                   ),
                   Effect.ignore
@@ -136,6 +141,9 @@ export const layer = Layer.effect(
     })
   })
 )
+
+/** How long the caller of an abandoned run waits for its Turn to be settled. */
+const settleGrace = Duration.seconds(5)
 
 const decodeId = Schema.decodeUnknownEffect(Ids.SessionId)
 

@@ -104,7 +104,7 @@ type StreamPart = Response.StreamPart<Record<string, Tool.Any>, "deferred">
 interface Collector {
   readonly push: (parts: ReadonlyArray<StreamPart>, onDelta: Request<never>["onDelta"]) => void
   readonly hasShown: () => boolean
-  readonly response: (ms: number) => Effect.Effect<TurnPlan.Response, ModelFailed>
+  readonly response: (ms: number) => Effect.Effect<TurnPlan.Response, ModelFailed | AiError.AiError>
 }
 
 interface Spoken {
@@ -177,9 +177,9 @@ const makeCollector = (): Collector => {
     },
     hasShown: () => shown.text > 0 || shown.reasoning > 0,
     response: (ms) => {
+      if (isAiError(failure)) return Effect.fail(failure)
       if (finish === undefined || failure !== undefined) {
-        const detail = failure === undefined ? "the response ended without a finish reason" : String(failure)
-        return Effect.fail(new ModelFailed({ code: "invalid-response", message: detail }))
+        return Effect.fail(new ModelFailed({ code: "invalid-response", message: detailOf(failure) }))
       }
       return Effect.succeed({
         parts: parts.map((part) =>
@@ -189,8 +189,8 @@ const makeCollector = (): Collector => {
         ),
         finishReason: finish.reason,
         usage: {
-          inputTokens: finish.usage.inputTokens.total ?? 0,
-          outputTokens: finish.usage.outputTokens.total ?? 0
+          inputTokens: countOf(finish.usage.inputTokens.total),
+          outputTokens: countOf(finish.usage.outputTokens.total)
         },
         ms
       })
@@ -210,6 +210,15 @@ const merge = (
 
 const isAiError = (error: unknown): error is AiError.AiError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "AiError"
+
+const countOf = (tokens: number | undefined): number =>
+  tokens === undefined || !Number.isFinite(tokens) ? 0 : Math.max(0, Math.trunc(tokens))
+
+/** Why a response is not one, in words. */
+const detailOf = (failure: unknown): string => {
+  if (failure === undefined) return "the response ended without a finish reason"
+  return failure instanceof Error ? failure.message : Canonical.stringify(failure)
+}
 
 /** The stable code of a provider failure. */
 const failureOf = (error: AiError.AiError): Failure => ({

@@ -64,6 +64,8 @@ export interface Owner {
   ) => Effect.Effect<Effect.Effect<void, WriteError>, WriteError>
   /** Completes when the open Turn has been told to stop. */
   readonly cancelled: Effect.Effect<void>
+  /** Records results that are there when nothing else can be written any more; what becomes of that is not told. */
+  readonly salvage: (results: ReadonlyArray<Fact>) => Effect.Effect<void>
   /** Reads what others wrote, announced or not. */
   readonly catchUp: Effect.Effect<void, WriteError>
 }
@@ -202,12 +204,31 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     return yield* Effect.fail(stale)
   })
 
-  const catchUp = exclusive(
+  // A read that fails has changed nothing: what was announced stays so, and the owner is as good as before.
+  const catchUp = lock.withPermits(1)(
     Effect.suspend(() => {
+      if (stale !== undefined) return Effect.fail(stale)
       news.closeUnsafe()
-      return foreign
-    })
+      return journal.read(sessionId, { after: state.seq }).pipe(
+        Effect.onError(() => Effect.sync(() => void news.openUnsafe())),
+        Effect.flatMap((events) =>
+          Effect.onError(
+            Effect.sync(() => record(events)),
+            () => spoil
+          )
+        )
+      )
+    }).pipe(Effect.uninterruptible)
   )
+
+  const salvage: Owner["salvage"] = (results) =>
+    results.length === 0
+      ? Effect.void
+      : journal.append({ sessionId, fence, expectedSeq: undefined, facts: results }).pipe(
+          Effect.tap((events) => Effect.sync(() => hub.publish(sessionId, events))),
+          Effect.ignore,
+          Effect.catchDefect((defect) => Effect.logWarning("results could not be saved", defect))
+        )
 
   if (state.turn?.cancelling !== undefined) stopping.openUnsafe()
 
@@ -220,6 +241,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     decide,
     ahead,
     cancelled: stopping.await,
+    salvage,
     catchUp
   }
   return owner

@@ -1,7 +1,7 @@
 /**
  * A session as its users hold it: send, steer, follow up, cancel, and watch.
  *
- * Owns: the public operations and what they are told. Does not own: the Turns that come of them (`Sessions` drives them).
+ * Owns: the public operations and what they are told. Does not own: the Turns that come of them (`Drivers`).
  */
 import type * as Admission from "@turnstep/core/Admission"
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
@@ -89,7 +89,7 @@ export interface Session {
     input: Input,
     options?: Omit<SendOptions, "delivery">
   ) => Effect.Effect<Inbox.Admission, SendError>
-  /** Waits for a Turn to end. */
+  /** Waits for a Turn to end, also for one that is still to come. */
   readonly outcome: (turnId: TurnId) => Effect.Effect<TurnOutcome, SessionNotFound | TurnFailed>
   /** Tells a Turn to stop; done when that is durable, which for a Turn that is announced only is after it is opened. */
   readonly cancel: (

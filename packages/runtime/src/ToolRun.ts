@@ -68,10 +68,20 @@ const detached = <A>(tool: Effect.Effect<A, unknown>, timeout: Duration.Duration
       if (exit !== undefined) return Effect.succeedSome(exit)
       return restore(Effect.timeoutOption(Fiber.await(fiber), timeout)).pipe(
         Effect.onInterrupt(() => stop(fiber)),
-        Effect.tap((awaited) => (Option.isNone(awaited) ? stop(fiber) : Effect.void))
+        Effect.flatMap((awaited) =>
+          Option.isSome(awaited) ? Effect.succeed(awaited) : Effect.map(stop(fiber), () => lastMinute(fiber))
+        )
       )
     })
   )
+
+/** The result of a tool that came to its end while it was being stopped: what is known is not called unknown. */
+const lastMinute = <A>(fiber: Fiber.Fiber<A, unknown>): Option.Option<Exit.Exit<A, unknown>> => {
+  const exit = fiber.pollUnsafe()
+  return exit === undefined || (Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause))
+    ? Option.none()
+    : Option.some(exit)
+}
 
 const handle = (
   config: TurnConfig,

@@ -22,6 +22,7 @@ import type { Fact, Failure } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -50,6 +51,11 @@ export const run = Effect.fn("Turn.run")(
     yield* Effect.raceFirst(steps, owner.cancelled)
   },
   Effect.scoped,
+  // An interruption that comes from within, not from the host, has ended the Turn as a failure: the session goes on.
+  (turn, owner) =>
+    Effect.flatMap(Effect.exit(turn), (exit) =>
+      Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause) && !owner.isLettingGo() ? Effect.void : exit
+    ),
   Effect.catchIf(
     (error): error is ModelFailed | AgentNotFound | TurnHopeless => !isWriteError(error),
     () => Effect.void
@@ -70,8 +76,6 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   if (!isOpen && Inbox.nextStart(state.pending) === undefined) return Option.none<Opened>()
   const turnId = state.turn?.id ?? Ids.turnId(state.turns + 1)
   const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
-  if (Exit.isFailure(prepared) && Cause.hasInterruptsOnly(prepared.cause))
-    return yield* Effect.failCause(prepared.cause)
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let saved: Effect.Effect<void, WriteError> = Effect.void
   if (isOpen) yield* takeUp(owner, yield* EventHub)
@@ -139,8 +143,11 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
           TurnPlan.acceptFinal(state, open, response.value)
         )
       }
-      saved = yield* owner.ahead(
-        (state) => TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool)?.effects).facts
+      saved = yield* owner.ahead((state) =>
+        // No call is registered, and none started, for a Turn that has been told to stop.
+        state.turn?.cancelling === undefined
+          ? TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool)?.effects).facts
+          : []
       )
     } else {
       const done = yield* beforeDeadline(turn, Step.runCalls(context, Ledger.openCalls(turn.ledger), saved))
@@ -168,6 +175,9 @@ const beforeDeadline = <A, E, R>(
   return Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.timeoutOption(work, Math.max(0, deadline - now)))
 }
 
+/** How long the hand-back may take in a Turn whose time is limited. */
+const reserve = Duration.minutes(1)
+
 /** The last step of a Turn whose limit is spent: the model's words, or the runtime's when the model has none. */
 const handBack = Effect.fnUntraced(function* (
   context: Step.StepContext,
@@ -175,8 +185,9 @@ const handBack = Effect.fnUntraced(function* (
   saved: Effect.Effect<void, WriteError>
 ) {
   const limit = TurnPlan.spentLimit(turn, yield* Clock.currentTimeMillis) ?? "steps"
-  const response = yield* Step.ask(context, turn, saved, limit).pipe(
-    Effect.asSome,
+  const asked = Step.ask(context, turn, saved, limit)
+  const isTimed = turn.limits.deadline !== undefined
+  const response = yield* (isTimed ? Effect.timeoutOption(asked, reserve) : Effect.asSome(asked)).pipe(
     Effect.catchTag("ModelFailed", () => Effect.as(saved, Option.none<TurnPlan.Response>()))
   )
   yield* end(context.owner, { type: "exhausted", limit }, (state, open) =>
@@ -198,12 +209,12 @@ const end = (
       : TurnPlan.endTurn(state, state.turn, ending, lastWords(state, state.turn))
   )
 
-/** The finalizer (T1, T2): settles what the exit left open, or writes nothing when the Turn goes on elsewhere. */
+/** The finalizer (T1, T2): settles what the exit left open, or records no more than results when the Turn goes on elsewhere. */
 const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
   const ending = endingOf(owner, exit)
-  if (ending === undefined) return Effect.void
+  const results = unrecorded.splice(0)
+  if (ending === undefined) return owner.salvage(results)
   return Effect.gen(function* () {
-    const results = unrecorded.splice(0)
     yield* owner.decide(() => results)
     yield* owner.decide((state) => (state.turn === undefined ? [] : TurnPlan.endTurn(state, state.turn, ending)))
   }).pipe(
@@ -218,10 +229,17 @@ const endingOf = (owner: Owner, exit: Exit.Exit<unknown, unknown>): TurnPlan.End
   const { cancelling } = owner.state.turn
   if (cancelling !== undefined) return { type: "cancelled", by: cancelling.by, reason: cancelling.reason }
   if (Exit.isSuccess(exit)) return undefined
-  if (Cause.hasInterruptsOnly(exit.cause)) return undefined
+  if (Cause.hasInterruptsOnly(exit.cause)) {
+    return owner.isLettingGo() ? undefined : { type: "failed", error: interruptedWithin }
+  }
   const error = Cause.findErrorOption(exit.cause)
   if (Option.isSome(error) && isWriteError(error.value)) return undefined
   return { type: "failed", error: failureOf(error) }
+}
+
+const interruptedWithin: Failure = {
+  code: "interrupted",
+  message: "The model or the preparation of the turn was interrupted from within."
 }
 
 const failureOf = (error: Option.Option<unknown>): Failure => {

@@ -43,19 +43,33 @@ export interface Policy {
   readonly maxSteps?: number | undefined
   /** Tokens in and out, as the provider counts them. */
   readonly maxTokens?: number | undefined
-  /** In the currency of `price`. */
-  readonly maxCost?: number | undefined
-  /** What a million tokens cost. */
-  readonly price?: { readonly input: number; readonly output: number } | undefined
+  /** Money: `max` in the currency of `price`, which is per million tokens. */
+  readonly cost?:
+    | { readonly max: number; readonly price: { readonly input: number; readonly output: number } }
+    | undefined
   /** Wall time from the Turn's start; what runs then is stopped. */
   readonly maxDuration?: Duration.Duration | undefined
 }
 
 /** The limits of a Turn that starts now (`now` in milliseconds since the epoch). */
-export const limitsOf = (policy: Policy, now: number): Limits => ({
-  maxSteps: policy.maxSteps ?? Budget.defaultMaxSteps,
-  ...(policy.maxTokens === undefined ? {} : { maxTokens: policy.maxTokens }),
-  ...(policy.maxCost === undefined ? {} : { maxCost: policy.maxCost }),
-  ...(policy.price === undefined ? {} : { price: policy.price }),
-  ...(policy.maxDuration === undefined ? {} : { deadline: now + Duration.toMillis(policy.maxDuration) })
+export const limitsOf = ({ cost, maxDuration, maxSteps, maxTokens }: Policy, now: number): Limits => ({
+  maxSteps: whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps),
+  ...given("maxTokens", whole(maxTokens)),
+  ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
+  ...given(
+    "deadline",
+    maxDuration !== undefined && Duration.isFinite(maxDuration) ? now + Duration.toMillis(maxDuration) : undefined
+  )
 })
+
+/** What stands for a Turn without a limit of steps. */
+const mostSteps = 1_000_000
+
+/** A count that can be recorded; `undefined` for what limits nothing. */
+const whole = (count: number | undefined): number | undefined =>
+  count === undefined || !Number.isFinite(count)
+    ? undefined
+    : Math.min(mostSteps * 1_000_000, Math.max(0, Math.floor(count)))
+
+const given = <Name extends string>(name: Name, value: number | undefined) =>
+  (value === undefined ? {} : { [name]: value }) as { readonly [K in Name]?: number }

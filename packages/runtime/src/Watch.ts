@@ -58,6 +58,7 @@ export const stream = (
         if (Option.isNone(news)) return [[] as ReadonlyArray<Seen>, Option.none<Position>()] as const
         const seen: Array<Seen> = []
         let last = from
+        let hasLooked = false
         for (const item of news.value) {
           if ("ephemeral" in item) {
             const { ephemeral } = item
@@ -66,7 +67,8 @@ export const stream = (
             seen.push({ _tag: "Ephemeral", ephemeral })
             continue
           }
-          if ("event" in item && item.event.seq <= last) continue
+          if ("event" in item ? item.event.seq <= last : hasLooked) continue
+          hasLooked ||= "look" in item
           const isNext = "event" in item && item.event.seq === last + 1
           const missed = isNext ? [item.event] : yield* journal.read(sessionId, { after: last })
           seen.push(...show(missed))

@@ -84,14 +84,14 @@ const make = Effect.gen(function* () {
     const rows = yield* sql<EventRow>`
       select e.seq, e.at, e.type, e.data from sessions s join events e on e.session_no = s.session_no
       where s.session_id = ${sessionId} and e.seq > ${after} ${ofTypes}
-      order by e.seq limit ${limit ?? null}`.pipe(Effect.orDie)
+      order by e.seq limit ${limit ?? null}`.pipe(retryDisconnect, Effect.orDie)
     return rows.map(eventOf)
   }) satisfies Journal["Service"]["read"]
 
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
     if (!isSessionId(sessionId)) return Option.none()
     const [row] = yield* sql<SummaryRow>`
-      select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(Effect.orDie)
+      select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(retryDisconnect, Effect.orDie)
     return Option.map(Option.fromUndefinedOr(row), summaryOf)
   }) satisfies Journal["Service"]["summary"]
 
@@ -101,7 +101,7 @@ const make = Effect.gen(function* () {
       select ${summaryColumns} from sessions s
       where s.session_no < coalesce(
         (select b.session_no from sessions b where b.session_id = ${from}), 9223372036854775807)
-      order by s.session_no desc limit ${limit}`.pipe(Effect.orDie)
+      order by s.session_no desc limit ${limit}`.pipe(retryDisconnect, Effect.orDie)
     return rows.map(summaryOf)
   }) satisfies Journal["Service"]["list"]
 
@@ -110,7 +110,7 @@ const make = Effect.gen(function* () {
       select s.session_id as id from sessions s
       where s.has_work and not exists (
         select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
-      order by s.updated_at limit ${limit}`.pipe(Effect.orDie)
+      order by s.updated_at limit ${limit}`.pipe(retryDisconnect, Effect.orDie)
     return rows.map(({ id }) => id)
   }) satisfies Journal["Service"]["unattended"]
 
