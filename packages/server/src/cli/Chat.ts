@@ -7,8 +7,9 @@
  * - C2. Ctrl-C while a Turn runs cancels it, and a second one, or one while none runs, ends the chat.
  * - C3. Without a terminal the lines are sent one after the other, each when the Turn before has ended.
  * - C4. A lost connection is taken up again after the last event that was shown.
+ * - C5. Cancelling takes back what was typed for the Turn and not read yet: stop means stop.
  */
-import type { SessionId, TurnId } from "@turnstep/core/Ids"
+import type { ItemId, SessionId, TurnId } from "@turnstep/core/Ids"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Argument from "effect/cli/Argument"
@@ -118,6 +119,8 @@ const talk = Effect.fnUntraced(function* (
   const { baseUrl, client } = connection
   const screen = Transcript.make()
   const idle = yield* Latch.make(session.activeTurn === undefined)
+  /** Steers of ours that wait to be read. */
+  const steers = new Set<ItemId>()
   let running = session.activeTurn
   let last = session.headSeq
   let verdict: Verdict = 0
@@ -125,6 +128,7 @@ const talk = Effect.fnUntraced(function* (
   const show = (event: StreamEvent) => {
     if ("seq" in event) last = event.seq
     if (event.type === "turn.started") running = event.data.turnId
+    if (event.type === "inbox.applied" || event.type === "inbox.returned") steers.delete(event.data.itemId)
     keyboard.write(isJson ? `${JSON.stringify(event)}\n` : Transcript.render(screen, event))
     if (!Transcript.endsTurn(event)) return
     running = undefined
@@ -157,16 +161,24 @@ const talk = Effect.fnUntraced(function* (
         headers: {},
         payload: { text, delivery }
       })
+      if (admitted.effect === "steering") steers.add(admitted.item.id)
       if (admitted.effect === "started" || isJson) return
       yield* Console.error(
         `↳ ${admitted.item.id} ${admitted.effect === "steering" ? `steers ${admitted.turnId}` : "waits"}`
       )
     }).pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
 
+  // C5
+  const takeBack = Effect.suspend(() =>
+    Effect.forEach(steers, (item) => Effect.ignore(client.inbox.withdraw({ params: { session: session.id, item } })), {
+      discard: true
+    })
+  )
+
   const cancel = (turn: TurnId) =>
-    client.turns
-      .cancel({ params: { session: session.id, turn }, payload: {} })
-      .pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
+    Effect.andThen(takeBack, client.turns.cancel({ params: { session: session.id, turn }, payload: {} })).pipe(
+      Effect.mapError((error) => Connection.explain(baseUrl, error))
+    )
 
   const listen = Effect.gen(function* () {
     let isCancelling: TurnId | undefined

@@ -53,7 +53,8 @@ export const open = Effect.fn("Connection.open")(function* (options: {
   readonly server: string
   readonly data: string
 }) {
-  const baseUrl = options.server.replace(/\/+$/, "")
+  const address = options.server.replace(/\/+$/, "")
+  const baseUrl = /^https?:\/\//.test(address) ? address : `http://${address}`
   const token = yield* tokenFor(options.data)
   const http = yield* HttpClient.HttpClient
   const client = yield* Client.make({ baseUrl, token })
