@@ -1,6 +1,6 @@
 // An agent with a tool of its own, in memory or durable. Run it:
-//   node -C @turnstep/source examples/01-hello.ts            (memory)
-//   node -C @turnstep/source examples/01-hello.ts pglite     (durable, in .turnstep/hello)
+//   npx node -C @turnstep/source examples/01-hello.ts            (memory)
+//   npx node -C @turnstep/source examples/01-hello.ts pglite     (durable, in .turnstep/hello)
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as Pglite from "@turnstep/runtime/database/Pglite"
