@@ -2,6 +2,7 @@
 // npm puts node_modules/.bin first in PATH, so whatever script follows this one already uses that Node.
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, statSync } from "node:fs"
+import { join } from "node:path"
 
 const NODE_FLOOR = [22, 19]
 const installed = "node_modules/.package-lock.json"
@@ -24,10 +25,10 @@ if (!isFresh) {
   }
 }
 
-const version = spawnSync("node", ["--version"], {
-  encoding: "utf8",
-  shell: process.platform === "win32"
-}).stdout.trim()
+// npm puts its folder of commands first in PATH for the scripts it runs; run by hand, this file looks there itself.
+const own = join("node_modules", ".bin", process.platform === "win32" ? "node.cmd" : "node")
+const node = existsSync(own) ? own : "node"
+const version = spawnSync(node, ["--version"], { encoding: "utf8", shell: process.platform === "win32" }).stdout.trim()
 const [major, minor] = version.slice(1).split(".").map(Number)
 if (major < NODE_FLOOR[0] || (major === NODE_FLOOR[0] && minor < NODE_FLOOR[1])) {
   const { engines } = JSON.parse(readFileSync("packages/server/package.json", "utf8"))
