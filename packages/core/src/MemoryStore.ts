@@ -95,7 +95,7 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
   unattended: (limit) =>
     Effect.sync(() =>
       [...entries.values()]
-        .filter((entry) => !entry.isOwned && SessionState.hasWork(entry.state))
+        .filter((entry) => !entry.isOwned && SessionState.needsOwner(entry.state))
         .slice(0, limit)
         .map((entry) => entry.sessionId)
     )

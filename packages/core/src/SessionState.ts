@@ -105,6 +105,9 @@ export const head = (state: SessionState): Inbox.Head => ({
 /** Whether there is something to do: an open Turn, or an item that waits for one. */
 export const hasWork = (state: SessionState): boolean => state.turn !== undefined || state.pending.size > 0
 
+/** Whether an owner is to see to the session: it has work, or says that it is running after its last item was withdrawn. */
+export const needsOwner = (state: SessionState): boolean => hasWork(state) || state.status === "running"
+
 /** Feeds one event (S1, S2). */
 export const apply = (state: SessionState, event: TurnEvent): void => {
   if (event.seq !== state.seq + 1) throw new IllegalFact(event, `seq ${event.seq} after ${state.seq}`)
