@@ -1,0 +1,205 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as Command from "../fixtures/Command.ts"
+import * as Folder from "../fixtures/Folder.ts"
+
+const root = path.join(import.meta.dirname, "../..")
+
+interface Case {
+  readonly format: string
+  readonly context: unknown
+  readonly input: ReadonlyArray<unknown>
+  readonly expect: { readonly repaired: ReadonlyArray<unknown> }
+}
+
+const pathOf = (name: string): string => path.join(root, `test/corpus/history/${name}.json`)
+const caseOf = (name: string) => JSON.parse(fs.readFileSync(pathOf(name), "utf8")) as Case
+
+/** Runs a command to its end. */
+const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>, cwd: string, stdin = "") {
+  const command = yield* Command.start(args, { cwd, stdin })
+  const code = yield* command.exit
+  return { code, stdout: command.stdout(), stderr: command.stderr() }
+}, Effect.scoped)
+
+const answered = [
+  { role: "user", content: "hi" },
+  { role: "assistant", tool_calls: [{ id: "a", type: "function", function: { name: "f", arguments: "{}" } }] },
+  { role: "tool", tool_call_id: "a", content: "done" }
+]
+const dangling = [...answered.slice(0, 2), { role: "user", content: "go on" }]
+const plain = [{ role: "user", content: "hi" }]
+
+const options = { timeout: 60_000 }
+
+layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and repair", (it) => {
+  it.effect(
+    "heal a poisoned file from a bug report with one command",
+    () =>
+      Effect.gen(function* () {
+        const file = pathOf("55-anth-reminder-before-result")
+        const [found, mended] = yield* Effect.all([run(["verify", file], root), run(["repair", file], root)], {
+          concurrency: 2
+        })
+        assert.strictEqual(found.code, 3, found.stderr)
+        assert.match(
+          found.stdout,
+          /message 2 \(user\)\n +error RESULT_NOT_FIRST at \/2\/content\/1\n.+\n +│ \{"type":"tool_res/
+        )
+        assert.strictEqual(mended.code, 0, mended.stderr)
+        assert.match(mended.stderr, /1 change\n +move +RESULT_NOT_FIRST at \/2\/content\/1/)
+        const { expect, ...rest } = caseOf("55-anth-reminder-before-result")
+        assert.deepStrictEqual(JSON.parse(mended.stdout), { ...rest, expect, input: expect.repaired })
+        const again = yield* run(["verify", "-"], root, mended.stdout)
+        assert.deepStrictEqual([again.code, again.stderr], [0, ""])
+        assert.match(again.stdout, /^✓ stdin: anthropic, 3 messages: clean\n$/)
+      }),
+    options
+  )
+
+  it.effect(
+    "keep the body around the messages and its layout, as the example of the README shows",
+    () =>
+      Effect.gen(function* () {
+        const file = path.join(root, "examples/poisoned.json")
+        const before = JSON.parse(fs.readFileSync(file, "utf8")) as Record<string, unknown>
+        const { code, stdout } = yield* run(["repair", file], root)
+        assert.strictEqual(code, 0)
+        const after = JSON.parse(stdout) as Record<string, unknown>
+        assert.deepStrictEqual({ ...after, messages: undefined }, { ...before, messages: undefined })
+        assert.notDeepEqual(after["messages"], before["messages"])
+        assert.match(stdout, /^\{\n {2}"model"[^]*\}\n$/)
+      }),
+    options
+  )
+
+  it.effect(
+    "go through JSONL line by line, and leave a line without findings as it is",
+    () =>
+      Effect.gen(function* () {
+        const odd = JSON.stringify(answered).replace('"hi"', '"h\\u0069"').replaceAll(",", " ,")
+        // The second line has no sign of its format: it goes with the line before.
+        const lines = [odd, JSON.stringify({ messages: plain }), JSON.stringify({ id: 7, messages: dangling })]
+        const cwd = yield* Folder.make({ "many.jsonl": `${lines.join("\n")}\n` })
+        const [found, told, mended] = yield* Effect.all(
+          [
+            run(["verify", "--json", "many.jsonl"], cwd),
+            run(["verify", "many.jsonl"], cwd),
+            run(["repair", "many.jsonl"], cwd)
+          ],
+          { concurrency: 3 }
+        )
+        const verdicts = found.stdout
+          .trimEnd()
+          .split("\n")
+          .map((line) => JSON.parse(line))
+        assert.deepStrictEqual(
+          verdicts.map(({ findings, format }) => [format, findings.map((finding: { at: string }) => finding.at)]),
+          [
+            ["openai-chat", []],
+            ["openai-chat", []],
+            ["openai-chat", ["/1/tool_calls/0"]]
+          ]
+        )
+        assert.deepStrictEqual([found.code, told.code, mended.code], [3, 3, 0])
+        assert.match(told.stdout, /^✗ many\.jsonl:3: openai-chat[^]*\n3 histories: 2 clean, 1 not\n$/)
+        const [first, second, third = ""] = mended.stdout.split("\n")
+        assert.deepStrictEqual([first, second], [lines[0], lines[1]])
+        const healed = JSON.parse(third) as { readonly id: number; readonly messages: ReadonlyArray<unknown> }
+        assert.deepStrictEqual([healed.id, healed.messages.length], [7, 4])
+      }),
+    options
+  )
+
+  it.effect(
+    "go by flags over the context file",
+    () =>
+      Effect.gen(function* () {
+        const { context, input } = caseOf("24-chat-user-after-tool-mistral")
+        const cwd = yield* Folder.make({
+          "h.json": JSON.stringify(input),
+          "open.json": JSON.stringify(answered.slice(0, 2)),
+          "ctx.json": JSON.stringify(context),
+          "wrong.json": '{"profil":"mistral"}'
+        })
+        const repair = ["repair", "--json"]
+        const results = yield* Effect.all(
+          [
+            run(["verify", "--context", "ctx.json", "h.json"], cwd),
+            run(["verify", "--context", "ctx.json", "--profile", "openai", "--profile", "vllm", "h.json"], cwd),
+            run(["verify", "--context", "wrong.json", "h.json"], cwd),
+            run([...repair, "open.json"], cwd),
+            run([...repair, "--turn", "terminated", "open.json"], cwd)
+          ],
+          { concurrency: 2 }
+        )
+        assert.deepStrictEqual(
+          results.map(({ code }) => code),
+          [3, 0, 2, 0, 0]
+        )
+        assert.match(results[2].stderr, /^turnstep: wrong\.json is not a context: .*profil.*\n$/)
+        const changes = results.slice(3).map(({ stdout }) => JSON.parse(stdout).changes.length)
+        assert.deepStrictEqual(changes, [0, 1])
+      }),
+    options
+  )
+
+  it.effect(
+    "exit 3 when a repair leaves something to decide",
+    () =>
+      Effect.gen(function* () {
+        const { context, input } = caseOf("70-anth-tools-not-declared")
+        const cwd = yield* Folder.make({ "h.json": JSON.stringify(input), "ctx.json": JSON.stringify(context) })
+        const { code, stderr, stdout } = yield* run(["repair", "--context", "ctx.json", "h.json"], cwd)
+        assert.strictEqual(code, 3)
+        assert.match(stderr, /TOOLS_UNDECLARED[^]*choose: .*declare-tools/)
+        assert.deepStrictEqual(JSON.parse(stdout), input)
+      }),
+    options
+  )
+
+  it.effect(
+    "say in one line why an input cannot be used",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Folder.make({
+          "broken.json": '[\n  {"role": "user"},\n  {"role": oops}\n]\n',
+          "cut.json": '[\n  {"role": "user"},\n',
+          "lines.jsonl": `${JSON.stringify(answered)}\n${JSON.stringify(answered)}\n{"role":\n`,
+          "message.jsonl": `${JSON.stringify(plain[0])}\n${JSON.stringify(plain[0])}\n`,
+          "other.json": '{"name":"turnstep"}',
+          "latin.json": Uint8Array.of(0x5b, 0x22, 0xe4, 0x22, 0x5d),
+          "plain.json": JSON.stringify(plain),
+          "empty.json": ""
+        })
+        const table: ReadonlyArray<readonly [file: string, code: number, said: RegExp]> = [
+          ["nowhere.json", 1, /^turnstep: nowhere\.json does not exist\.\n$/],
+          ["broken.json", 1, /^turnstep: broken\.json is not JSON: see line 3\.\n$/],
+          ["cut.json", 1, /^turnstep: cut\.json is not JSON: see line 3\.\n$/],
+          ["lines.jsonl", 1, /^turnstep: lines\.jsonl:3 is not JSON\.\n$/],
+          ["message.jsonl", 1, /^turnstep: message\.jsonl:1 is a single message\. .*jq -s.*\n$/],
+          ["other.json", 1, /^turnstep: other\.json is JSON, but holds no history\. .*\n$/],
+          ["latin.json", 1, /^turnstep: latin\.json is not text in UTF-8\.\n$/],
+          ["empty.json", 1, /^turnstep: empty\.json is empty\.\n$/],
+          [
+            "plain.json",
+            2,
+            /^turnstep: plain\.json could be .* name one with --format: openai-chat, .*anthropic.*\.\n$/
+          ]
+        ]
+        const results = yield* Effect.forEach(table, ([file]) => run(["verify", file], cwd), { concurrency: 3 })
+        table.forEach(([file, code, said], index) => {
+          assert.strictEqual(results[index]?.code, code, file)
+          assert.match(results[index]?.stderr ?? "", said)
+        })
+        const named = yield* run(["verify", "--format", "anthropic", "plain.json"], cwd)
+        assert.strictEqual(named.code, 0)
+        const misused = yield* run(["verify", "--format", "cobol", "plain.json"], cwd)
+        assert.strictEqual(misused.code, 2)
+      }),
+    options
+  )
+})
