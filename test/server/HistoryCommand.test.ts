@@ -1,6 +1,9 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, layer } from "@effect/vitest"
+import * as HistoryInput from "@turnstep/server/cli/HistoryInput"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Command from "../fixtures/Command.ts"
@@ -24,6 +27,19 @@ const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>, cwd: strin
   const code = yield* command.exit
   return { code, stdout: command.stdout(), stderr: command.stderr() }
 }, Effect.scoped)
+
+/** Reads a history as both commands do, in this process. */
+const read = (given: Partial<HistoryInput.Options>) =>
+  Stream.runCollect(
+    HistoryInput.histories({
+      format: Option.none(),
+      profile: [],
+      turn: Option.none(),
+      context: Option.none(),
+      file: "-",
+      ...given
+    })
+  )
 
 const answered = [
   { role: "user", content: "hi" },
@@ -84,13 +100,9 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
         // The second line has no sign of its format: it goes with the line before.
         const lines = [odd, JSON.stringify({ messages: plain }), JSON.stringify({ id: 7, messages: dangling })]
         const cwd = yield* Folder.make({ "many.jsonl": `${lines.join("\n")}\n` })
-        const [found, told, mended] = yield* Effect.all(
-          [
-            run(["verify", "--json", "many.jsonl"], cwd),
-            run(["verify", "many.jsonl"], cwd),
-            run(["repair", "many.jsonl"], cwd)
-          ],
-          { concurrency: 3 }
+        const [found, mended] = yield* Effect.all(
+          [run(["verify", "--json", "many.jsonl"], cwd), run(["repair", "many.jsonl"], cwd)],
+          { concurrency: 2 }
         )
         const verdicts = found.stdout
           .trimEnd()
@@ -104,8 +116,8 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
             ["openai-chat", ["/1/tool_calls/0"]]
           ]
         )
-        assert.deepStrictEqual([found.code, told.code, mended.code], [3, 3, 0])
-        assert.match(told.stdout, /^✗ many\.jsonl:3: openai-chat[^]*\n3 histories: 2 clean, 1 not\n$/)
+        assert.deepStrictEqual([found.code, mended.code], [3, 0])
+        assert.match(mended.stderr, /^✓ many\.jsonl:3: openai-chat[^]*\n3 histories: 3 clean, 0 not\n$/)
         const [first, second, third = ""] = mended.stdout.split("\n")
         assert.deepStrictEqual([first, second], [lines[0], lines[1]])
         const healed = JSON.parse(third) as { readonly id: number; readonly messages: ReadonlyArray<unknown> }
@@ -122,27 +134,24 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
         const cwd = yield* Folder.make({
           "h.json": JSON.stringify(input),
           "open.json": JSON.stringify(answered.slice(0, 2)),
-          "ctx.json": JSON.stringify(context),
-          "wrong.json": '{"profil":"mistral"}'
+          "ctx.json": JSON.stringify(context)
         })
-        const repair = ["repair", "--json"]
-        const results = yield* Effect.all(
+        const [strict, lax] = yield* Effect.all(
           [
             run(["verify", "--context", "ctx.json", "h.json"], cwd),
-            run(["verify", "--context", "ctx.json", "--profile", "openai", "--profile", "vllm", "h.json"], cwd),
-            run(["verify", "--context", "wrong.json", "h.json"], cwd),
-            run([...repair, "open.json"], cwd),
-            run([...repair, "--turn", "terminated", "open.json"], cwd)
+            run(
+              "repair --json --context ctx.json --profile openai --profile vllm --turn terminated open.json".split(" "),
+              cwd
+            )
           ],
           { concurrency: 2 }
         )
+        assert.deepStrictEqual([strict.code, lax.code], [3, 0])
+        const { changes, format } = JSON.parse(lax.stdout)
         assert.deepStrictEqual(
-          results.map(({ code }) => code),
-          [3, 0, 2, 0, 0]
+          [format, changes.map(({ code }: { code: string }) => code)],
+          ["openai-chat", ["DANGLING_CALL"]]
         )
-        assert.match(results[2].stderr, /^turnstep: wrong\.json is not a context: .*profil.*\n$/)
-        const changes = results.slice(3).map(({ stdout }) => JSON.parse(stdout).changes.length)
-        assert.deepStrictEqual(changes, [0, 1])
       }),
     options
   )
@@ -173,32 +182,40 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
           "other.json": '{"name":"turnstep"}',
           "latin.json": Uint8Array.of(0x5b, 0x22, 0xe4, 0x22, 0x5d),
           "plain.json": JSON.stringify(plain),
+          "wrong.json": '{"profil":"mistral"}',
           "empty.json": ""
         })
         const table: ReadonlyArray<readonly [file: string, code: number, said: RegExp]> = [
-          ["nowhere.json", 1, /^turnstep: nowhere\.json does not exist\.\n$/],
-          ["broken.json", 1, /^turnstep: broken\.json is not JSON: see line 3\.\n$/],
-          ["cut.json", 1, /^turnstep: cut\.json is not JSON: see line 3\.\n$/],
-          ["lines.jsonl", 1, /^turnstep: lines\.jsonl:3 is not JSON\.\n$/],
-          ["message.jsonl", 1, /^turnstep: message\.jsonl:1 is a single message\. .*jq -s.*\n$/],
-          ["other.json", 1, /^turnstep: other\.json is JSON, but holds no history\. .*\n$/],
-          ["latin.json", 1, /^turnstep: latin\.json is not text in UTF-8\.\n$/],
-          ["empty.json", 1, /^turnstep: empty\.json is empty\.\n$/],
-          [
-            "plain.json",
-            2,
-            /^turnstep: plain\.json could be .* name one with --format: openai-chat, .*anthropic.*\.\n$/
-          ]
+          ["nowhere.json", 1, /^nowhere\.json does not exist\.$/],
+          ["broken.json", 1, /^broken\.json is not JSON: see line 3\.$/],
+          ["cut.json", 1, /^cut\.json is not JSON: see line 3\.$/],
+          ["lines.jsonl", 1, /^lines\.jsonl:3 is not JSON\.$/],
+          ["message.jsonl", 1, /^message\.jsonl:1 is a single message\. .*jq -s.*$/],
+          ["other.json", 1, /^other\.json is JSON, but holds no history\. .*$/],
+          ["latin.json", 1, /^latin\.json is not text in UTF-8\.$/],
+          ["empty.json", 1, /^empty\.json is empty\.$/],
+          ["plain.json", 2, /^plain\.json could be .* name one with --format: openai-chat, .*anthropic.*\.$/]
         ]
-        const results = yield* Effect.forEach(table, ([file]) => run(["verify", file], cwd), { concurrency: 3 })
-        table.forEach(([file, code, said], index) => {
-          assert.strictEqual(results[index]?.code, code, file)
-          assert.match(results[index]?.stderr ?? "", said)
-        })
-        const named = yield* run(["verify", "--format", "anthropic", "plain.json"], cwd)
-        assert.strictEqual(named.code, 0)
-        const misused = yield* run(["verify", "--format", "cobol", "plain.json"], cwd)
-        assert.strictEqual(misused.code, 2)
+        for (const [file, code, said] of table) {
+          const error = yield* Effect.flip(read({ file: path.join(cwd, file) }))
+          assert.strictEqual(error._tag, code === 1 ? "InputUnreadable" : "FormatUnclear", file)
+          assert.match(error.message.replace(`${cwd}/`, ""), said)
+        }
+        const context = Option.some(path.join(cwd, "wrong.json"))
+        const wrong = yield* Effect.flip(read({ file: path.join(cwd, "plain.json"), context }))
+        assert.match(wrong.message, /wrong\.json is not a context: .*profil/)
+        const [broken, unclear, misused] = yield* Effect.all(
+          [
+            run(["verify", "broken.json"], cwd),
+            run(["repair", "plain.json"], cwd),
+            run(["verify", "--format", "cobol", "plain.json"], cwd)
+          ],
+          { concurrency: 3 }
+        )
+        assert.deepStrictEqual([broken.code, unclear.code, misused.code], [1, 2, 2])
+        assert.strictEqual(broken.stderr, "turnstep: broken.json is not JSON: see line 3.\n")
+        assert.match(unclear.stderr, /^turnstep: plain\.json could be .*\n$/)
+        assert.strictEqual(broken.stdout + unclear.stdout, "")
       }),
     options
   )
