@@ -206,17 +206,12 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
 
   // A read that fails has changed nothing: what was announced stays so, and the owner is as good as before.
   const catchUp = lock.withPermits(1)(
-    Effect.suspend(() => {
+    Effect.suspend((): Effect.Effect<void, WriteError> => {
       if (stale !== undefined) return Effect.fail(stale)
       news.closeUnsafe()
       return journal.read(sessionId, { after: state.seq }).pipe(
         Effect.onError(() => Effect.sync(() => void news.openUnsafe())),
-        Effect.flatMap((events) =>
-          Effect.onError(
-            Effect.sync(() => record(events)),
-            () => spoil
-          )
-        )
+        Effect.flatMap((events) => Effect.onError(follow(events), () => spoil))
       )
     }).pipe(Effect.uninterruptible)
   )
