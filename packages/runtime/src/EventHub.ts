@@ -97,10 +97,15 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
           () =>
             Effect.sync(() => {
               driven.delete(sessionId)
-              // Whoever drives the session next, the answer that was in progress here is void.
               const found = topics.get(sessionId)
               if (found === undefined) return
+              const { partial } = found
               found.partial = undefined
+              // Whoever drives the session next, the answer that was in progress here is void.
+              if (partial !== undefined) {
+                const { step, turnId } = partial
+                send(found, { ephemeral: { type: "step.reset", turnId, step, reason: "let-go" } })
+              }
               forget(sessionId, found)
             })
         ),
@@ -116,8 +121,6 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       },
       show: (sessionId, ephemeral) => {
         const found = topic(sessionId)
-        // What was not shown needs no taking back.
-        if (ephemeral.type === "step.reset" && found.partial === undefined) return forget(sessionId, found)
         found.partial = grow(found.partial, ephemeral)
         send(found, { ephemeral })
         forget(sessionId, found)

@@ -78,7 +78,7 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let saved: Effect.Effect<void, WriteError> = Effect.void
-  if (isOpen) yield* takeUp(owner, yield* EventHub)
+  if (isOpen) yield* takeUp(owner)
   else {
     const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
     saved = yield* owner.ahead((current) => {
@@ -107,7 +107,7 @@ class TurnHopeless extends Schema.TaggedError<TurnHopeless>()("TurnHopeless", { 
 }
 
 /** Takes up an open Turn where its former owner left it. */
-const takeUp = Effect.fnUntraced(function* (owner: Owner, hub: EventHub["Service"]) {
+const takeUp = Effect.fnUntraced(function* (owner: Owner) {
   let isHopeless = false
   yield* owner.decide(({ turn }) => {
     const facts = turn === undefined || turn.cancelling !== undefined ? [] : TurnPlan.takeUp(turn, owner.wasLeft)
@@ -115,10 +115,6 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, hub: EventHub["Service
     return facts ?? []
   })
   if (isHopeless) return yield* new TurnHopeless({ owners: TurnPlan.maxTakeovers })
-  const turn = owner.state.turn
-  // What this process may have shown of an answer that was not accepted is void: it is asked for again.
-  if (turn?.step?.state !== "requested") return
-  hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step: turn.step.step, reason: "taken-up" })
 })
 
 /** Steps until the Turn is closed, or told to stop. What to do next is read off the state, so a recovered Turn needs no other path. */
