@@ -212,7 +212,10 @@ const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, 
   if (ending === undefined) return owner.salvage(results)
   return Effect.gen(function* () {
     yield* owner.decide(() => results)
-    yield* owner.decide((state) => (state.turn === undefined ? [] : TurnPlan.endTurn(state, state.turn, ending)))
+    // What is told at the last moment is obeyed as well: the write that is decided again ends the Turn as cancelled.
+    yield* owner.decide((state) =>
+      state.turn === undefined ? [] : TurnPlan.endTurn(state, state.turn, cancelledOf(state.turn) ?? ending)
+    )
   }).pipe(
     // The session is another owner's now, or its storage is away: the next owner settles from the journal.
     Effect.catch((error) => Effect.logWarning(`the turn was not settled here: ${error.message}`)),
@@ -222,8 +225,8 @@ const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, 
 
 const endingOf = (owner: Owner, exit: Exit.Exit<unknown, unknown>): TurnPlan.Ending | undefined => {
   if (owner.stale() !== undefined || owner.state.turn === undefined) return undefined
-  const { cancelling } = owner.state.turn
-  if (cancelling !== undefined) return { type: "cancelled", by: cancelling.by, reason: cancelling.reason }
+  const cancelled = cancelledOf(owner.state.turn)
+  if (cancelled !== undefined) return cancelled
   if (Exit.isSuccess(exit)) return undefined
   if (Cause.hasInterruptsOnly(exit.cause)) {
     return owner.isLettingGo() ? undefined : { type: "failed", error: interruptedWithin }
@@ -232,6 +235,9 @@ const endingOf = (owner: Owner, exit: Exit.Exit<unknown, unknown>): TurnPlan.End
   if (Option.isSome(error) && isWriteError(error.value)) return undefined
   return { type: "failed", error: failureOf(error) }
 }
+
+const cancelledOf = ({ cancelling }: OpenTurn): TurnPlan.Ending | undefined =>
+  cancelling === undefined ? undefined : { type: "cancelled", by: cancelling.by, reason: cancelling.reason }
 
 const interruptedWithin: Failure = {
   code: "interrupted",
