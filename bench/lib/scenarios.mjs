@@ -72,7 +72,7 @@ const kit = ({ env, driver, ctx, job }) => {
 /** One session, one turn of N steps: the cost of a step, and how it grows with the history. */
 const growth = async (bench) => {
   const { fresh, measure, outside, warmUp } = kit(bench)
-  await warmUp(20)
+  await warmUp(40)
   const result = {}
   for (const [n, turns] of bench.env.sizes) {
     const done = []
@@ -108,15 +108,17 @@ const commits = async (bench) => {
 /** S sessions of ten steps at once. */
 const conc = async (bench) => {
   const { fresh, measure, warmUp } = kit(bench)
-  await warmUp(20)
+  await warmUp(40)
   const result = {}
   for (const [sessions, rounds] of bench.env.levels) {
+    const round = () => Promise.all(Array.from({ length: sessions }, () => fresh(10)))
+    if (bench.env.warm === undefined) await round() // connections are opened once, code is compiled once
     let peak = 0
     const watch = setInterval(() => {
       peak = Math.max(peak, process.memoryUsage.rss())
     }, 50)
     result[sessions] = await measure(sessions * rounds * 10, async () => {
-      for (let i = 0; i < rounds; i++) await Promise.all(Array.from({ length: sessions }, () => fresh(10)))
+      for (let i = 0; i < rounds; i++) await round()
     })
     clearInterval(watch)
     result[sessions].peakRssMb = Math.max(peak, process.memoryUsage.rss()) / 2 ** 20
