@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import type { TurnEvent } from "@turnstep/core/TurnEvent"
 import * as Agent from "@turnstep/runtime/Agent"
 import type { Seen, Session } from "@turnstep/runtime/Session"
@@ -10,10 +10,10 @@ import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
@@ -34,8 +34,8 @@ const watch = (session: Session, after: number, turn: number) =>
 const eventsIn = (seen: ReadonlyArray<Seen>): ReadonlyArray<TurnEvent> =>
   seen.flatMap((each) => (each._tag === "Event" ? [each.event] : []))
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Watch on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Watch", () => {
     it.effect("sees every event once and in order, whoever writes and whenever the watching began", () =>
       Effect.gen(function* () {
         const gates = yield* Effect.all([Tools.gate, Tools.gate])

@@ -1,13 +1,13 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import type { Session } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Journals from "../fixtures/Journals.ts"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Journals from "../../fixtures/Journals.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
@@ -33,8 +33,8 @@ const inputsOf = (session: Session) =>
     World.dataOf(events, "inbox.applied").map(({ itemId, step, turnId }) => [itemId, turnId, step])
   )
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Steering on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Steering", () => {
     it.effect("lands after all results of the batch, before the next request, once, as messages of its own", () =>
       Effect.gen(function* () {
         const { gates, provider, release, run, session, tools } = yield* midBatch([text("done"), text("again")])

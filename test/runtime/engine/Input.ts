@@ -1,11 +1,11 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import type { Input } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
@@ -27,8 +27,8 @@ const inputs: ReadonlyArray<readonly [string, Input]> = [
   ["a file that claims an impossible kind", [file("data:,x", "")]]
 ]
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Input on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Input", () => {
     for (const [what, input] of inputs) {
       it.effect(`is answered and leaves the session usable: ${what}`, () =>
         Effect.gen(function* () {

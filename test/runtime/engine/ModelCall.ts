@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as ModelCall from "@turnstep/runtime/ModelCall"
 import type { Session } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
@@ -7,11 +7,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import * as Journals from "../fixtures/Journals.ts"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Journals from "../../fixtures/Journals.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, failure, script, text } = StrictProvider
 
@@ -42,8 +42,8 @@ const watched = (session: Session) =>
     Effect.forkChild({ startImmediately: true })
   )
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`ModelCall on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("ModelCall", () => {
     it.effect("waits as long as the provider says when it is asked too often", () =>
       Effect.gen(function* () {
         const { provider, session } = yield* World.withTools({ respond: script([limited("1"), text("done")]) })

@@ -1,17 +1,17 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Journals from "../fixtures/Journals.ts"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Journals from "../../fixtures/Journals.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Step on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Step", () => {
     it.effect("runs the calls of a batch side by side and answers them in their own order", () =>
       Effect.gen(function* () {
         const gates = yield* Effect.all([Tools.gate, Tools.gate, Tools.gate])

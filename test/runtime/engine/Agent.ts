@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Tool from "effect/ai/Tool"
@@ -7,10 +7,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
@@ -58,8 +58,8 @@ const told = (provider: StrictProvider.StrictProvider) =>
 
 const note = (line: string) => ({ name: "note", arguments: { line } })
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Agent on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Agent", () => {
     it.effect("builds its own layer anew for each Turn and closes it at the Turn's end", () =>
       Effect.gen(function* () {
         const { count, notebook } = counted()
@@ -169,8 +169,12 @@ for (const store of Stores.all) {
           Agent.make("one", { instructions: "I am one." }),
           Agent.make("two", { instructions: "I am two." })
         ]
-        const { provider, sessions } = yield* World.make({ respond: () => text("ok"), agents, services: Layer.empty })
-        const [first, second] = yield* Effect.all([sessions.open(), sessions.open({ agent: "two" })])
+        const { agentName, provider, sessions } = yield* World.make({
+          respond: () => text("ok"),
+          agents,
+          services: Layer.empty
+        })
+        const [first, second] = yield* Effect.all([sessions.open(), sessions.open({ agent: agentName("two") })])
         yield* second.run("go")
         yield* first.run("go")
         assert.deepStrictEqual(

@@ -1,13 +1,13 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as Ids from "@turnstep/core/Ids"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, failure, script, text } = StrictProvider
 
@@ -25,8 +25,8 @@ const limitOf = Effect.fnUntraced(function* (world: Effect.Success<ReturnType<ty
   return outcome._tag === "BudgetSpent" ? [outcome.limit, outcome.steps] : [outcome._tag]
 })
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Budget on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Budget", () => {
     it.effect(
       "takes fifteen steps by default, then hands back in the model's words; the next Turn has fifteen again",
       () =>

@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as Ids from "@turnstep/core/Ids"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Agent from "@turnstep/runtime/Agent"
@@ -12,10 +12,10 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
@@ -86,8 +86,8 @@ const failures = (events: Effect.Success<ReturnType<typeof turnOf>>["events"]) =
     .toSorted((a, b) => Ids.placeOf(a.callId).index - Ids.placeOf(b.callId).index)
     .map(({ isFailure }) => isFailure)
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`ToolRun on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("ToolRun", () => {
     it.effect("answers a call to a tool that does not exist", () =>
       Effect.gen(function* () {
         const { events, told } = yield* turnOf({ name: "invented", arguments: { n: 1 } }, { name: "functions.ok" })

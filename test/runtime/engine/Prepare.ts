@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import * as Ids from "@turnstep/core/Ids"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as Prepare from "@turnstep/runtime/Prepare"
@@ -8,11 +8,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import * as Log from "../fixtures/Log.ts"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Log from "../../fixtures/Log.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { script, text } = StrictProvider
 
@@ -27,8 +27,8 @@ const untouchable = Layer.effect(
 
 const request = { sessionId: Log.sessionId, turnId: Ids.turnId(1) }
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Prepare on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Prepare", () => {
     it.effect("makes everything a Turn runs with and never touches the model", () =>
       Effect.gen(function* () {
         const agent = Agent.make("a", {

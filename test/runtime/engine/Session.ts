@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { isTerminal } from "@turnstep/core/TurnEvent"
 import * as Agent from "@turnstep/runtime/Agent"
 import type { Session } from "@turnstep/runtime/Session"
@@ -7,10 +7,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Sound from "../fixtures/Sound.ts"
-import * as Stores from "../fixtures/Stores.ts"
-import * as Tools from "../fixtures/Tools.ts"
-import * as World from "../fixtures/World.ts"
+import * as Sound from "../../fixtures/Sound.ts"
+import type { It } from "../../fixtures/Stores.ts"
+import * as Tools from "../../fixtures/Tools.ts"
+import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
@@ -21,12 +21,12 @@ const talker = (respond: StrictProvider.Respond, around?: World.Options<never>["
 const ends = (session: Session) =>
   Effect.map(World.events(session), (events) => events.filter(isTerminal).map(({ type }) => type))
 
-for (const store of Stores.all) {
-  layer(store.layer, Stores.live)(`Session on ${store.name}`, (it) => {
+export const suite = (it: It): void => {
+  describe("Session", () => {
     it.effect("takes the id it is given, once, and mints one otherwise", () =>
       Effect.gen(function* () {
         const { sessions } = yield* talker(script([]))
-        const id = `mine-${store.name}_1`
+        const id = "mine-A_1"
         assert.strictEqual((yield* sessions.open({ id })).id, id)
         assert.strictEqual((yield* Effect.flip(sessions.open({ id })))._tag, "SessionExists")
         const minted = yield* Effect.all([sessions.open(), sessions.open()])
@@ -55,9 +55,12 @@ for (const store of Stores.all) {
 
     it.effect("refuses an agent the runtime does not have and names those it has", () =>
       Effect.gen(function* () {
-        const { sessions } = yield* talker(script([]))
+        const { agentName, sessions } = yield* talker(script([]))
         const error = yield* Effect.flip(sessions.open({ agent: "nobody" }))
-        assert.deepStrictEqual(error._tag === "AgentNotFound" && [error.agent, error.known], ["nobody", ["plain"]])
+        assert.deepStrictEqual(error._tag === "AgentNotFound" && [error.agent, error.known], [
+          "nobody",
+          [agentName("plain")]
+        ])
       })
     )
 

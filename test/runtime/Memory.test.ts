@@ -1,0 +1,4 @@
+import * as Stores from "../fixtures/Stores.ts"
+import { suites } from "./engine/Suites.ts"
+
+Stores.run("memory", suites)

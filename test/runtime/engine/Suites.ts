@@ -1,0 +1,30 @@
+/** The engine's suites: what a Turn does, whatever the store. */
+import * as Agent from "./Agent.ts"
+import * as Budget from "./Budget.ts"
+import * as Ephemeral from "./Ephemeral.ts"
+import * as Handover from "./Handover.ts"
+import * as Input from "./Input.ts"
+import * as ModelCall from "./ModelCall.ts"
+import * as Prepare from "./Prepare.ts"
+import * as Session from "./Session.ts"
+import * as Steering from "./Steering.ts"
+import * as Step from "./Step.ts"
+import * as ToolRun from "./ToolRun.ts"
+import * as Turn from "./Turn.ts"
+import * as Watch from "./Watch.ts"
+
+export const suites = [
+  Turn.suite,
+  Step.suite,
+  ToolRun.suite,
+  ModelCall.suite,
+  Steering.suite,
+  Budget.suite,
+  Session.suite,
+  Handover.suite,
+  Input.suite,
+  Prepare.suite,
+  Agent.suite,
+  Watch.suite,
+  Ephemeral.suite
+]
