@@ -133,8 +133,8 @@ export const requested: ReadonlyArray<Case> = [
   ["a step under an old fence", "TS001", (t) => step(t, 2, "work", t.fence - 1)],
   ["a step of another Turn", "TS002", (t) => step(t, 1, "work", t.fence, 2)],
   ["a step of a kind of its own", "23514", (t) => step(t, 2, "rest")],
-  ["a step completed without an answer", "23514", (t) => change("steps", t, `completed_seq = ${t.seq}`)],
-  ["a step answered before it was requested", "23514", (t) => change("steps", t, "answered_seq = started_seq")],
+  ["a step completed without an answer", "TS002", (t) => change("steps", t, `completed_seq = ${t.seq}`)],
+  ["a step answered before it was requested", "TS002", (t) => change("steps", t, "answered_seq = started_seq")],
   ["an answer under an old fence", "TS001", (t) => change("steps", t, `answered_seq = ${t.seq}, fence = fence - 1`)],
   ["a call before the answer is accepted", "TS002", (t) => call(t, 1, 0)],
   ["a call of no step", "TS002", (t) => call(t, 2, 0)],
@@ -175,13 +175,14 @@ export const called: ReadonlyArray<Case> = [
     (t) => change("turns", t, `closed_seq = ${t.seq}, outcome = 'failed'`)
   ],
   ["a call registered twice", "23505", (t) => call(t, 1, 0)],
+  ["a call numbered below 0", "TS002", (t) => call(t, 1, -1)],
   ["a call with an effect class of its own", "23514", (t) => call(t, 1, 4, "harmless")],
   ["a call under an old fence", "TS001", (t) => call(t, 1, 4, "pure", t.fence - 1)],
   ["a call that becomes pure", "TS002", (t) => change("tool_calls", t, "effects = 'pure'")],
   ["a second attempt of a once-only call", "TS002", (t) => attempt(t, 1, 2)],
   ["the same attempt twice", "23505", (t) => attempt(t, 0, 1)],
   ["an attempt whose number leaves a gap", "TS002", (t) => attempt(t, 0, 3)],
-  ["an attempt numbered 0", "23514", (t) => attempt(t, 3, 0)],
+  ["an attempt numbered 0", "TS002", (t) => attempt(t, 3, 0)],
   ["an attempt of no call", "TS002", (t) => attempt(t, 4, 1)],
   ["an attempt under an old fence", "TS001", (t) => attempt(t, 0, 2, t.fence - 1)],
   ["a changed attempt", "TS002", (t) => change("tool_attempts", t, "attempt = 9")],
@@ -230,6 +231,11 @@ export const spent: ReadonlyArray<Case> = [
 export const handedBack: ReadonlyArray<Case> = [
   ["a second hand-back", "TS002", (t) => step(t, 3, "hand-back")],
   ["a step with tools after the hand-back", "TS002", (t) => step(t, 3)]
+]
+
+/** A session that was given back. */
+export const released: ReadonlyArray<Case> = [
+  ["an owner without a claim", "TS002", (t) => change("sessions", t, "owner = gen_random_uuid()")]
 ]
 
 /** A Turn that was cancelled while its first step waited for the model. */

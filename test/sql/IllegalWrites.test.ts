@@ -5,6 +5,7 @@
  * are tried in the same way, so that a refusal is known to be about what it says it is about.
  */
 import { assert, layer } from "@effect/vitest"
+import { Claim } from "@turnstep/core/Claim"
 import type * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
@@ -42,6 +43,12 @@ const idOf = (owned: InHand, index: number): Ids.CallId => {
   if (call === undefined) throw new Error("no such call")
   return call.callId
 }
+
+const released = Effect.gen(function* () {
+  const owned = yield* Owned.make
+  yield* (yield* Claim).release(owned.sessionId, owned.fence)
+  return owned
+})
 
 const batch = Effect.gen(function* () {
   const owned = yield* Owned.started()
@@ -126,6 +133,7 @@ for (const database of Databases.migrated) {
       Cases.requested,
       Effect.tap(Owned.started(), ({ sessionId }) => Owned.send(sessionId, "hi"))
     )
+    check("released", Cases.released, released)
     check("called", Cases.called, batch)
     check("not held", Cases.outside, batch)
     check(

@@ -92,7 +92,7 @@ const tools = ["pure", "idempotent", "queryable", "once", "unknown"]
 const tablesOf = Effect.fnUntraced(function* (sessionId: Ids.SessionId) {
   const sql = yield* SqlClient
   const [session] = yield* sql<Record<string, unknown>>`
-    select session_no as no, next_seq - 1 as seq, status, items, waiting, turns, active_turn as active, has_work as work
+    select session_no as no, next_seq - 1 as seq, status, items, waiting, turns, active_turn as active
     from sessions where session_id = ${sessionId}`
   const no = session?.["no"]
   return {
@@ -142,8 +142,7 @@ const foldOf = (sessionId: Ids.SessionId, events: ReadonlyArray<TurnEvent>) => {
       items: state.items,
       waiting: state.pending.size,
       turns: state.turns,
-      active: turn?.number ?? null,
-      work: SessionState.hasWork(state)
+      active: turn?.number ?? null
     },
     waiting: [...state.pending.values()].map(({ delivery, id }) => ({ item: Ids.numberOf(id), delivery })),
     turn:

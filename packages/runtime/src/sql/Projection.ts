@@ -113,7 +113,7 @@ const projected = (fact: Fact, digest: string | undefined): Projected | undefine
     case "step.completed":
       return ["completed", { turn: Ids.numberOf(fact.data.turnId), step: fact.data.step }]
     case "message.added":
-      return fact.data.role === "assistant" ? ["answered", {}] : undefined
+      return fact.data.role === "assistant" ? ["answered", stepOf(fact.data.messageId)] : undefined
     case "call.requested":
       return ["requested", { ...place(fact.data.callId), effects: fact.data.effects }]
     case "call.started":
@@ -127,6 +127,13 @@ const projected = (fact: Fact, digest: string | undefined): Projected | undefine
     case "worker.claimed":
       return undefined
   }
+}
+
+/** The step an answer is given in: its id says so (`Ids.assistantMessageId`). */
+const stepOf = (messageId: Ids.MessageId): { readonly turn: number; readonly step: number } => {
+  const [, turn, step] = /^msg_([1-9][0-9]{0,8})_([1-9][0-9]{0,8})$/.exec(messageId) ?? []
+  if (turn === undefined || step === undefined) throw new Error(`${messageId} is not the id of an answer`)
+  return { turn: Number(turn), step: Number(step) }
 }
 
 const place = (callId: Ids.CallId): { readonly turn: number; readonly step: number; readonly idx: number } => {

@@ -28,25 +28,23 @@ export const isDisconnect = (error: SqlError): boolean =>
 
 type Retry = <A, R>(self: Effect.Effect<A, SqlError, R>) => Effect.Effect<A, SqlError, R>
 
-/** Retries what conflicted: 8 times, 5 ms doubling up to 250 ms, each 80-120 %. */
-export const retryConflict: Retry = (self) =>
-  Effect.retry(self, {
-    schedule: Schedule.min([Schedule.exponential("5 millis"), Schedule.spaced("250 millis")]).pipe(
-      Schedule.jittered,
-      Schedule.upTo({ times: 8 })
-    ),
-    while: isConflict
-  })
+/** 8 times, 5 ms doubling up to 250 ms, each 80-120 %. */
+const afterConflict = Schedule.min([Schedule.exponential("5 millis"), Schedule.spaced("250 millis")]).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ times: 8 })
+)
 
-/** Retries for 30 s, twice the life of a lease, while the database is away; for statements that may be sent twice. */
-export const retryDisconnect: Retry = (self) =>
-  Effect.retry(self, {
-    schedule: Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("1 second")]).pipe(
-      Schedule.jittered,
-      Schedule.upTo({ duration: "30 seconds" })
-    ),
-    while: isDisconnect
-  })
+/** For 30 s, twice the life of a lease: 50 ms doubling up to 1 s, each 80-120 %. */
+const whileAway = Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("1 second")]).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ duration: "30 seconds" })
+)
+
+/** Sends again what conflicted. */
+export const retryConflict: Retry = (self) => Effect.retry(self, { schedule: afterConflict, while: isConflict })
+
+/** Sends again while the database is away; for statements that may be sent twice. */
+export const retryDisconnect: Retry = (self) => Effect.retry(self, { schedule: whileAway, while: isDisconnect })
 
 /** Shutting down, crashed, starting up, too many connections. */
 const away: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300"])

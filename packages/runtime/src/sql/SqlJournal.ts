@@ -108,7 +108,7 @@ const make = Effect.gen(function* () {
   const unattended = Effect.fn("SqlJournal.unattended")(function* (limit) {
     const rows = yield* sql<{ readonly id: SessionId }>`
       select s.session_id as id from sessions s
-      where s.has_work and not exists (
+      where (s.active_turn is not null or s.waiting > 0 or s.status = 'running') and not exists (
         select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
       order by s.updated_at limit ${limit}`.pipe(retryDisconnect, Effect.orDie)
     return rows.map(({ id }) => id)

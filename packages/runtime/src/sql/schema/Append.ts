@@ -77,12 +77,9 @@ begin
     missing := 0;
     case g.kind${change(
       "answered",
-      "",
-      `update steps p set answered_seq = r.seq, fence = r.fence from (
-            select r.*, (select s.active_turn from sessions s where s.session_no = r.session_no) as turn from r offset 0
-          ) r
-          where p.session_no = r.session_no and p.turn = r.turn and p.answered_seq is null and p.step = (
-            select max(l.step) from steps l where l.session_no = r.session_no and l.turn = r.turn)`
+      "turn int, step int",
+      `update steps p set answered_seq = r.seq, fence = r.fence from r
+          where p.session_no = r.session_no and p.turn = r.turn and p.step = r.step and p.answered_seq is null`
     )}
       when 'requested' then
         insert into tool_calls (session_no, turn, step, idx, fence, requested_seq, effects)
