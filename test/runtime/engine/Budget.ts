@@ -152,7 +152,7 @@ export const suite = (it: It): void => {
             isHandBack(request)
               ? text("over")
               : calls([Tools.call("pay", "quick"), Tools.call("pay", "slow"), Tools.call("look", "read")]),
-          policy: { maxDuration: Duration.millis(300) }
+          policy: { maxDuration: Duration.seconds(2) }
         })
         world.tools.on("slow", Effect.never)
         world.tools.on("read", Effect.never)
