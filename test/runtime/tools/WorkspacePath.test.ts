@@ -175,6 +175,8 @@ layer(sceneLayer, { excludeTestServices: true })("WorkspacePath", (it) => {
 
 /** Node's own answer to where a path leads, undefined unless that is inside. */
 const realInside = (root: string, asked: string): string | undefined => {
+  // A NUL is refused wherever it stands, also in a segment that `..` would take back.
+  if (asked.includes("\0")) return undefined
   try {
     const lexical = path.resolve(root, asked)
     const real = fs.realpathSync(lexical)
