@@ -187,6 +187,33 @@ export const suite = (it: It): void => {
       })
     )
 
+    const writes = [
+      ["its last answer", "turn.completed", [text("done")], {}],
+      ["an accepted response", "call.requested", [calls([Tools.call("pay", "a")])], { a: "outcome-unknown" }],
+      ["results and the next request", "step.completed", [calls([Tools.call("pay", "a")]), text("never")], { a: "ok" }]
+    ] as const
+    for (const [what, type, replies, answer] of writes) {
+      it.effect(`obeys a cancel that arrives in the write of ${what}`, () =>
+        Effect.gen(function* () {
+          const writing = yield* Tools.gate
+          let isCancelled = false
+          const { provider, session, tools } = yield* World.withTools({
+            respond: (request) => (isCancelled ? text("fine") : replies[request.index]),
+            around: Journals.before(Journals.atFirst(type, writing.pass))
+          })
+          yield* session.send("go")
+          yield* writing.reached
+          assert.strictEqual((yield* session.cancel("trn_1")).state, "cancelling")
+          yield* writing.open
+          assert.strictEqual((yield* World.ended(session, 1)).type, "turn.cancelled")
+          isCancelled = true
+          assert.deepStrictEqual(World.answers(yield* World.events(session)), { ...answer })
+          assert.strictEqual((yield* session.run("next"))._tag, "Answered")
+          assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+        })
+      )
+    }
+
     it.effect("keeps the results that were there when it was cancelled", () =>
       Effect.gen(function* () {
         const [slow, quick] = yield* Effect.all([Tools.gate, Tools.gate])
