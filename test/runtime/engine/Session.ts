@@ -151,7 +151,7 @@ export const suite = (it: It): void => {
       Effect.gen(function* () {
         const admitting = yield* Tools.gate
         const { provider, sessions } = yield* talker(
-          () => text("ok"),
+          () => text(["half", Effect.never]),
           (journal) => ({
             ...journal,
             admit: (id, lookup, decide) => Effect.tap(journal.admit(id, lookup, decide), admitting.pass)
