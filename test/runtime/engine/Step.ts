@@ -111,6 +111,69 @@ export const suite = (it: It): void => {
       })
     )
 
+    it.effect("lets a tool steer its own Turn, and queue behind it", () =>
+      Effect.gen(function* () {
+        const { provider, session, tools } = yield* World.withTools({
+          respond: script([
+            calls([Tools.call("pay", "speak"), Tools.call("look", "other")]),
+            text("done"),
+            text("later")
+          ])
+        })
+        tools.on(
+          "speak",
+          Effect.orDie(session.steer("from within")).pipe(
+            Effect.andThen(Effect.orDie(session.followUp("afterwards"))),
+            Effect.as("spoken")
+          )
+        )
+        yield* session.send("go")
+        yield* World.ended(session, 2)
+        assert.deepStrictEqual(
+          provider.requests.map(({ messages }) => messages.at(-1)?.content),
+          ["go", "from within", "afterwards"]
+        )
+        assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+      })
+    )
+
+    it.effect("lets a tool cancel its own Turn", () =>
+      Effect.gen(function* () {
+        const { provider, session, tools } = yield* World.withTools({
+          respond: script([calls([Tools.call("pay", "stop"), Tools.call("look", "other")]), text("fine")])
+        })
+        tools.on("stop", Effect.andThen(Effect.orDie(session.cancel("trn_1", "I saw enough")), Effect.never))
+        tools.on("other", Effect.never)
+        const outcome = yield* session.run("go")
+        assert.deepStrictEqual(World.brief(outcome), ["Cancelled", "user", "I saw enough"])
+        assert.deepStrictEqual(World.answers(yield* World.events(session)), {
+          stop: "outcome-unknown",
+          other: "cancelled"
+        })
+        assert.strictEqual((yield* session.run("next"))._tag, "Answered")
+        assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+      })
+    )
+
+    it.effect("takes a hundred calls at once", () =>
+      Effect.gen(function* () {
+        const names = ["look", "put", "poll", "pay"] as const
+        const { provider, session, tools } = yield* World.withTools({
+          respond: script([
+            calls(Array.from({ length: 100 }, (_, act) => Tools.call(names[act % 4] ?? "look", `${act}`))),
+            text("done")
+          ])
+        })
+        assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 2])
+        assert.lengthOf(tools.started, 100)
+        assert.lengthOf(
+          (provider.requests[1]?.messages ?? []).filter(({ role }) => role === "tool"),
+          100
+        )
+        assert.isEmpty(yield* Sound.complaints(session, provider, tools))
+      })
+    )
+
     it.effect("registers and starts every call in the write of its response", () =>
       Effect.gen(function* () {
         const writes: Array<ReadonlyArray<string>> = []
