@@ -23,8 +23,11 @@ import * as Projection from "./Projection.ts"
 import { isDisconnect, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 
 /** A write as it is asked for. Without a fence it must say which seq it expects (B5). */
-export type Asked = Projection.Source & {
+export interface Asked {
   readonly sessionId: SessionId
+  readonly facts: ReadonlyArray<Fact>
+  /** Of the body behind a client key, for an admission. */
+  readonly digest: string | undefined
   readonly expectedSeq: number | undefined
   readonly fence: number | undefined
 }
@@ -53,8 +56,8 @@ interface Waiting {
 }
 
 interface Row {
-  readonly verdict: Verdict["verdict"]
-  readonly seq: number
+  readonly verdicts: ReadonlyArray<Verdict["verdict"]> | null
+  readonly seqs: ReadonlyArray<number>
 }
 
 export const make: Effect.Effect<AppendBatch, never, SqlClient | SecureRandom.SecureRandom> = Effect.gen(function* () {
@@ -86,7 +89,7 @@ export const make: Effect.Effect<AppendBatch, never, SqlClient | SecureRandom.Se
       retryConflict,
       retryDisconnect,
       Effect.matchCauseEffect({
-        onSuccess: (rows) => tell(writes, (waiting, index) => told(rows[index], waiting)),
+        onSuccess: ([row]) => tell(writes, (waiting, index) => told(row, index, waiting)),
         onFailure: (cause) => {
           const error = Cause.findErrorOption(cause)
           const isAway = Option.isSome(error) && isDisconnect(error.value)
@@ -134,18 +137,22 @@ const tell = (
 ): Effect.Effect<void> =>
   Effect.sync(() => writes.forEach((waiting, index) => Deferred.doneUnsafe(waiting.done, verdict(waiting, index))))
 
-const told = (row: Row | undefined, { at }: Waiting): Effect.Effect<Verdict> =>
-  row === undefined ? Effect.die(new Error("a write was sent and not answered")) : Effect.succeed({ ...row, at })
+const told = (row: Row | undefined, index: number, { at }: Waiting): Effect.Effect<Verdict> => {
+  const seq = row?.seqs[index]
+  return row === undefined || seq === undefined
+    ? Effect.die(new Error("a write was sent and not answered"))
+    : Effect.succeed({ verdict: row.verdicts?.[index] ?? "written", seq, at })
+}
 
-const statement = `select verdict, seq
-  from turnstep_append($1::jsonb, $2::int[], $3::int[], $4::text[], $5::text[], $6::jsonb)`
+const statement = `select verdicts, seqs
+  from turnstep_append($1::jsonb, $2::float8[], $3::int[], $4::int[], $5::text[], $6::text[], $7::jsonb)`
 
 const parameters = (waiting: ReadonlyArray<Waiting>): ReadonlyArray<unknown> => {
   const owners: Array<number> = []
   const places: Array<number> = []
   const types: Array<string> = []
   const datas: Array<string> = []
-  const writes = waiting.map(({ asked, at, txn }, index) => {
+  const writes = waiting.map(({ asked, txn }, index) => {
     asked.facts.forEach(({ data, type }, place) => {
       owners.push(index + 1)
       places.push(place)
@@ -158,17 +165,11 @@ const parameters = (waiting: ReadonlyArray<Waiting>): ReadonlyArray<unknown> => 
       fence: asked.fence ?? null,
       expected: asked.expectedSeq ?? null,
       txn,
-      at,
-      count: asked.facts.length,
-      status: statusOf(asked.facts)
+      count: asked.facts.length
     }
   })
-  const groups = Projection.groups(waiting.map(({ asked }) => asked))
-  return [JSON.stringify(writes), owners, places, types, datas, JSON.stringify(groups)]
-}
-
-const statusOf = (facts: ReadonlyArray<Fact>): "idle" | "running" | null => {
-  let status: "idle" | "running" | null = null
-  for (const fact of facts) if (fact.type === "session.status") status = fact.data.status
-  return status
+  // As text: a list of numbers some of which fit 32 bits and some of which do not is a list of two types to the client.
+  const times = `{${waiting.map(({ at }) => at).join(",")}}`
+  const groups = Projection.groups(waiting.map(({ asked, txn }) => ({ facts: asked.facts, digest: asked.digest, txn })))
+  return [JSON.stringify(writes), times, owners, places, types, datas, JSON.stringify(groups)]
 }

@@ -27,7 +27,8 @@ const kinds = [
   "opened",
   "cancelling",
   "applied",
-  "stepped"
+  "stepped",
+  "status"
 ] as const
 export type Kind = (typeof kinds)[number]
 
@@ -42,21 +43,22 @@ export interface Group {
   readonly rows: Array<Row>
 }
 
-/** Facts of one write; `digest` is that of the body behind the client key of what it admits. */
+/** Facts of one write; `digest` is that of the body behind the client key of what it admits, `txn` the id of the write. */
 export interface Source {
   readonly facts: ReadonlyArray<Fact>
   readonly digest: string | undefined
+  readonly txn: string
 }
 
 /** The rows of the facts of many writes (P1). */
 export const groups = (sources: ReadonlyArray<Source>): ReadonlyArray<Group> => {
   const rounds: Array<Array<Group | undefined>> = []
-  sources.forEach(({ facts, digest }, index) => {
+  sources.forEach(({ digest, facts, txn }, index) => {
     let round = 0
     let last = 0
     let made = new Set<string>()
     facts.forEach((fact, i) => {
-      const row = projected(fact, digest)
+      const row = projected(fact, txn, digest)
       if (row === undefined) return
       const [kind, columns] = row
       const rank = kinds.indexOf(kind)
@@ -79,13 +81,13 @@ export const keyDigest = (clientKey: string): string => Canonical.digestText(JSO
 
 type Projected = readonly [kind: Kind, columns: Readonly<Record<string, Column>>]
 
-const projected = (fact: Fact, digest: string | undefined): Projected | undefined => {
+const projected = (fact: Fact, txn: string, digest: string | undefined): Projected | undefined => {
   switch (fact.type) {
     case "inbox.admitted": {
       const { clientKey, delivery, itemId } = fact.data
       const isKeyed = clientKey !== undefined && digest !== undefined
       const keyed = isKeyed ? { key: keyDigest(clientKey), digest } : { key: null, digest: null }
-      return ["admitted", { item: Ids.numberOf(itemId), delivery, ...keyed }]
+      return ["admitted", { item: Ids.numberOf(itemId), delivery, txn, ...keyed }]
     }
     case "inbox.moved":
       return ["moved", { item: Ids.numberOf(fact.data.itemId), delivery: fact.data.delivery }]
@@ -122,8 +124,9 @@ const projected = (fact: Fact, digest: string | undefined): Projected | undefine
       return ["receipt", { ...place(fact.data.callId), outcome: fact.data.isFailure ? "error" : "ok" }]
     case "call.receipt":
       return ["receipt", { ...place(fact.data.callId), outcome: fact.data.outcome }]
-    case "session.created":
     case "session.status":
+      return ["status", { status: fact.data.status }]
+    case "session.created":
     case "worker.claimed":
       return undefined
   }

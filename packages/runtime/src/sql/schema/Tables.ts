@@ -28,7 +28,7 @@ export const tables: ReadonlyArray<string> = [
     agent json not null,
     title json,
     created_at timestamptz not null,
-    status text not null default 'idle' check (status in ('idle', 'running')),
+    status text not null default 'idle',
     fence int not null default 0,
     owner uuid,
     items int not null default 0,
@@ -94,7 +94,7 @@ export const tables: ReadonlyArray<string> = [
     turn int not null,
     step int not null,
     fence int not null,
-    kind text not null check (kind in ('work', 'hand-back')),
+    kind text not null,
     started_seq int not null,
     answered_seq int,
     completed_seq int,
@@ -108,7 +108,7 @@ export const tables: ReadonlyArray<string> = [
     idx int not null,
     fence int not null,
     requested_seq int not null,
-    effects text not null check (effects in ('pure', 'idempotent', 'queryable', 'once')),
+    effects text not null,
     primary key (session_no, turn, step, idx)
   )`,
 
@@ -131,8 +131,7 @@ export const tables: ReadonlyArray<string> = [
     idx int not null,
     fence int not null,
     answered_seq int not null,
-    outcome text not null
-      check (outcome in ('ok', 'error', 'not-started', 'cancelled', 'timed-out', 'outcome-unknown')),
+    outcome text not null,
     primary key (session_no, turn, step, idx)
   )`
 ]
