@@ -6,6 +6,7 @@
  *
  * - H1. A listener never slows the Turn: its queue is bounded, and when it is full the listener is told so and dropped.
  * - H2. A listener of a session that is driven elsewhere is told to look into the journal every second.
+ * - H3. An ear hears in the publisher's own stack, and nothing is kept for it: it must be quick, and must not throw.
  */
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
 import type { Ephemeral, TurnEvent } from "@turnstep/core/TurnEvent"
@@ -32,6 +33,9 @@ export interface Partial {
 /** A listener's queue; it ends when the listener was dropped (H1) or the hub closes. */
 export type Listener = Queue.Dequeue<Heard, Cause.Done>
 
+/** What is told to who waits for one event: events as they are committed, or the advice to look into the journal. */
+export type Ear = (news: ReadonlyArray<TurnEvent> | "look") => void
+
 export class EventHub extends Context.Service<
   EventHub,
   {
@@ -41,6 +45,8 @@ export class EventHub extends Context.Service<
     readonly drive: (sessionId: SessionId) => Effect.Effect<void, never, Scope.Scope>
     /** Whether nothing more will ever be heard: the runtime is closing. */
     readonly isClosed: () => boolean
+    /** Lends an ear until the scope closes (H3); it is told to look when the hub closes. */
+    readonly overhear: (sessionId: SessionId, ear: Ear) => Effect.Effect<void, never, Scope.Scope>
     /** Listens until the scope closes, and returns the answer in progress at that moment. */
     readonly listen: (
       sessionId: SessionId
@@ -56,6 +62,7 @@ const lookEvery = Duration.seconds(1)
 
 interface Topic {
   readonly listeners: Set<Queue.Queue<Heard, Cause.Done>>
+  readonly ears: Set<Ear>
   partial: Partial | undefined
 }
 
@@ -67,7 +74,8 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
     let isClosed = false
     const topic = (sessionId: SessionId): Topic => {
       let found = topics.get(sessionId)
-      if (found === undefined) topics.set(sessionId, (found = { listeners: new Set(), partial: undefined }))
+      if (found === undefined)
+        topics.set(sessionId, (found = { listeners: new Set(), ears: new Set(), partial: undefined }))
       return found
     }
     const send = (found: Topic, heard: Heard): void => {
@@ -78,15 +86,23 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       }
     }
     const forget = (sessionId: SessionId, found: Topic): void => {
-      if (found.listeners.size === 0 && found.partial === undefined) topics.delete(sessionId)
+      const isHeard = found.listeners.size > 0 || found.ears.size > 0
+      if (!isHeard && found.partial === undefined && topics.get(sessionId) === found) topics.delete(sessionId)
     }
     yield* Effect.sync(() => {
-      for (const [sessionId, found] of topics) if (!driven.has(sessionId)) send(found, { look: true })
+      for (const [sessionId, found] of topics) {
+        if (driven.has(sessionId)) continue
+        send(found, { look: true })
+        for (const ear of found.ears) ear("look")
+      }
     }).pipe(Effect.schedule(Schedule.spaced(lookEvery)), Effect.forkScoped)
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         isClosed = true
-        for (const { listeners } of topics.values()) for (const listener of listeners) Queue.endUnsafe(listener)
+        for (const { ears, listeners } of topics.values()) {
+          for (const listener of listeners) Queue.endUnsafe(listener)
+          for (const ear of ears) ear("look")
+        }
         topics.clear()
       })
     )
@@ -117,6 +133,7 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
           if (endsAnswer(event)) found.partial = undefined
           send(found, { event })
         }
+        for (const ear of found.ears) ear(events)
         forget(sessionId, found)
       },
       show: (sessionId, ephemeral) => {
@@ -125,6 +142,19 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
         send(found, { ephemeral })
         forget(sessionId, found)
       },
+      overhear: (sessionId, ear) =>
+        Effect.acquireRelease(
+          Effect.sync(() => {
+            if (!isClosed) topic(sessionId).ears.add(ear)
+          }),
+          () =>
+            Effect.sync(() => {
+              const found = topics.get(sessionId)
+              if (found === undefined) return
+              found.ears.delete(ear)
+              forget(sessionId, found)
+            })
+        ),
       listen: (sessionId) =>
         Effect.gen(function* () {
           const listener = yield* Queue.make<Heard, Cause.Done>({ capacity, strategy: "dropping" })

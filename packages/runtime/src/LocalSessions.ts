@@ -59,7 +59,7 @@ export const layer = Layer.effect(
       const send: Session["send"] = (input, options = {}) =>
         admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
       const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
-      const watcher: Watch.Watcher = { from: watch, isOver: hub.isClosed }
+      const watcher = Watch.watcher(journal, hub, id)
       const cancel = Effect.fnUntraced(function* (turnId: string, by: "user" | "caller", reason: string | undefined) {
         for (;;) {
           const { seq } = yield* summaryOf(id)

@@ -62,7 +62,7 @@ export interface Owner {
   readonly ahead: (
     decision: (state: SessionState.SessionState) => ReadonlyArray<Fact>
   ) => Effect.Effect<Effect.Effect<void, WriteError>, WriteError>
-  /** Completes when the open Turn has been told to stop. */
+  /** Completes when the open Turn has been told to stop, or is not to go on here: overtaken, or another owner's (O2, O5). */
   readonly cancelled: Effect.Effect<void>
   /** Records results that are there when nothing else can be written any more; what becomes of that is not told. */
   readonly salvage: (results: ReadonlyArray<Fact>) => Effect.Effect<void>
@@ -92,11 +92,18 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
   const write = (facts: ReadonlyArray<Fact>, expectedSeq: number) =>
     CrashPoint.hitAll(facts, "before-commit").pipe(
       Effect.andThen(journal.append({ sessionId, fence, expectedSeq, facts })),
-      Effect.tap(CrashPoint.hitAll(facts, "after-commit"))
+      Effect.tap(CrashPoint.hitAll(facts, "after-commit")),
+      Effect.tapErrorTag("FenceLost", () => lost)
     )
 
   const spoil = Effect.sync(() => {
     stale ??= new OwnerStale(false)
+  })
+
+  // What still runs for the session is stopped: it is another owner's, and this process may have to take it up again.
+  const lost = Effect.sync(() => {
+    stale ??= new OwnerStale(false)
+    stopping.openUnsafe()
   })
 
   const record = (events: ReadonlyArray<TurnEvent>): void => {
@@ -110,7 +117,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
 
   const follow = (events: ReadonlyArray<TurnEvent>): Effect.Effect<void, FenceLost> =>
     Effect.suspend(() => {
-      if (!events.every(isFromOutside)) return Effect.fail(new FenceLost({ sessionId })) // O5
+      if (!events.every(isFromOutside)) return Effect.andThen(lost, Effect.fail(new FenceLost({ sessionId }))) // O5
       record(events)
       return Effect.void
     })
@@ -201,6 +208,8 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
       const saved = journal.append({ sessionId, fence, expectedSeq: undefined, facts: results })
       hub.publish(sessionId, yield* Effect.catchTag(saved, "SeqBehind", Effect.die))
     }
+    // The model may have been asked already what it is not to be asked.
+    stopping.openUnsafe()
     return yield* Effect.fail(stale)
   })
 

@@ -13,11 +13,13 @@ import { ItemSettled, TurnFailed } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as TurnEvent from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { EventHub, Partial } from "./EventHub.ts"
+import type { Ear, EventHub, Partial } from "./EventHub.ts"
 import type { Seen, TurnOutcome } from "./Session.ts"
 
 /** Events read from the journal at once. */
@@ -80,11 +82,20 @@ export const stream = (
     })
   )
 
-/** How a session is watched, from any event on. `isOver` once the runtime is closing and nothing more will be heard. */
+/** How one event of a session is waited for. `isOver` once the runtime is closing and nothing more will be heard. */
 export interface Watcher {
-  readonly from: (after: number) => Stream.Stream<Seen>
+  /** The next recorded events after a sequence number. */
+  readonly read: (after: number) => Effect.Effect<ReadonlyArray<TurnEvent.TurnEvent>>
+  readonly overhear: (ear: Ear) => Effect.Effect<void, never, Scope.Scope>
   readonly isOver: () => boolean
 }
+
+/** The watcher of a session. */
+export const watcher = (journal: Journal["Service"], hub: EventHub["Service"], sessionId: Ids.SessionId): Watcher => ({
+  read: (after) => journal.read(sessionId, { after, limit: pageSize }),
+  overhear: (ear) => hub.overhear(sessionId, ear),
+  isOver: hub.isClosed
+})
 
 /** The runtime closed while somebody waited. It says nothing of what was waited for. */
 export class WatchOver extends Schema.TaggedError<WatchOver>()("WatchOver", {}) {}
@@ -148,11 +159,11 @@ export const outcome = (
 
 /** The question how a Turn ends, put to its events in their order. */
 const endOf = (sessionId: Ids.SessionId, turnId: Ids.TurnId) => {
-  let text = ""
+  let parts: Parameters<typeof Transcript.textOf>[0] = []
   return (event: TurnEvent.TurnEvent): Option.Option<Effect.Effect<TurnOutcome, TurnFailed>> => {
-    if (event.type === "message.added" && event.data.role === "assistant") text = Transcript.textOf(event.data.parts)
+    if (event.type === "message.added" && event.data.role === "assistant") parts = event.data.parts
     return TurnEvent.isTerminal(event) && event.data.turnId === turnId
-      ? Option.some(outcomeOf(event, sessionId, text))
+      ? Option.some(outcomeOf(event, sessionId, Transcript.textOf(parts)))
       : Option.none()
   }
 }
@@ -185,29 +196,55 @@ const outcomeOf = (
   }
 }
 
-/** The first event that answers a question. A watch that fell too far behind is taken up again (W2). */
+/**
+ * The first event that answers a question (W1). Events that follow on the last one are looked at where they are published,
+ * and only the answer wakes the fiber: a Turn is not slowed by who waits for its end.
+ */
 const first = Effect.fnUntraced(function* <A>(
   watcher: Watcher,
   after: number,
   pick: (event: TurnEvent.TurnEvent) => Option.Option<A>
 ) {
   let last = after
-  for (;;) {
-    let found = Option.none<A>()
-    yield* watcher.from(last).pipe(
-      Stream.runForEachWhile((seen) =>
-        Effect.sync(() => {
-          if (seen._tag !== "Event") return true
-          last = seen.event.seq
-          found = pick(seen.event)
-          return Option.isNone(found)
-        })
-      )
-    )
-    if (Option.isSome(found)) return found.value
-    if (watcher.isOver()) return yield* new WatchOver()
+  let found = Option.none<A>()
+  const answer = (): Option.Option<A> => found
+  /** Whether the journal was read up to what is being published, and whether anything was published while it was read. */
+  let isLive = false
+  let isMissing = false
+  const bell = Latch.makeUnsafe(false)
+  /** Takes the events that follow on the last one, up to the answer. False when there is a gap. */
+  const take = (events: ReadonlyArray<TurnEvent.TurnEvent>): boolean => {
+    for (const event of events) {
+      if (event.seq <= last) continue
+      if (event.seq > last + 1) return false
+      last = event.seq
+      found = pick(event)
+      if (Option.isSome(found)) return true
+    }
+    return true
   }
-})
+  yield* watcher.overhear((news) => {
+    isMissing = true
+    if (!isLive || Option.isSome(found)) return
+    isLive = news !== "look" && take(news)
+    if (!isLive || Option.isSome(found)) bell.openUnsafe()
+  })
+  for (;;) {
+    if (watcher.isOver()) return yield* new WatchOver()
+    isMissing = false
+    const events = yield* watcher.read(last)
+    take(events)
+    if (Option.isNone(answer()) && events.length < pageSize && !isMissing) {
+      isLive = true
+      yield* bell.await
+      yield* Effect.yieldNow // out of the publisher's stack
+      bell.closeUnsafe()
+      isLive = false
+    }
+    const done = answer()
+    if (Option.isSome(done)) return done.value
+  }
+}, Effect.scoped)
 
 /** What the events seen so far have made void (W3): who reads the record while listening hears of things that are over. */
 const makeOver = () => {

@@ -228,8 +228,11 @@ export const suite = (it: It): void => {
       Effect.gen(function* () {
         const stepping = yield* Tools.gate
         const { provider, session, tools } = yield* World.withTools({
-          // The request that went out with the write is made again after it.
-          respond: script([calls([Tools.call("pay", "a")]), text("void"), text("done")]),
+          // The request that went out with the write is given up, however far it came, and made again after it.
+          respond: ({ index, messages }) =>
+            index === 0
+              ? calls([Tools.call("pay", "a")])
+              : text(JSON.stringify(messages).includes("no, wait") ? "void" : "done"),
           around: Journals.before(Journals.atFirst("step.completed", stepping.pass))
         })
         const gate = yield* Tools.gate
