@@ -19,9 +19,13 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Image ToolName"],
   ["core/history/formats", "Anthropic Gemini OpenAiChat OpenAiResponses"],
   ["core/history", "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair RuleBook"],
+  ["core", "Canonical Ids Transcript"],
+  ["core/history", "WellFormedJson ToolArguments Codec"],
+  ["core/history/codecs", "FileData ChatFile AiSdkModel AiSdkUi Anthropic Gemini OpenAiChat OpenAiResponses"],
+  ["core/history", "Codecs RequestGate"],
   [
     "core",
-    "Canonical Ids Transcript ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
+    "ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
   ],
   [
     "runtime/database",
@@ -30,23 +34,20 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/sql/schema", "Append Guards Tables"],
   ["runtime/sql", "Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"],
   ["runtime/model/openai", "ChatPart ChatUsage"],
-  ["runtime/model", "WellFormedJson ToolArguments"],
   ["runtime/model/openai", "ToolCallSlots ChatDecoder Exchange SseDecoder"],
   ["runtime/model", "ContextWindow RetryAfter ProviderRefusal"],
-  ["runtime/model/openai", "ChatCall FileContent"],
-  ["runtime/model", "ToolName"],
-  ["runtime/model/openai", "ChatMessage ChatRequest"],
+  ["runtime/model/openai", "ChatCall ChatMessage ChatRequest"],
   ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
   ["runtime/model/demo", "Conversation Question Reply"],
   ["runtime/tools", "TextPattern WorkspacePath TextFile WorkspaceTree Workspace"],
   ["runtime/model/demo", "FilesScript"],
   ["runtime/tools", "DemoTools"],
   ["runtime/model/demo", "Script"],
-  ["runtime/model", "CallSpan ResponseContent AiSdk Demo Handoff ModelPreset OwnedCalls OpenAiChat Models"],
+  ["runtime/model", "Wire CallSpan ResponseContent AiSdk Demo Handoff ModelPreset OwnedCalls OpenAiChat Models"],
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "ToolHandler TurnConfig Agent EventHub Owner Prepare ModelCall ToolRun Step Turn Drivers Session Watch LocalSessions Runtime"
+    "ToolHandler TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers Session Watch LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope Body Guard HistoryBody OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

@@ -158,6 +158,13 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
       return startStep(state, fact)
     case "step.completed":
       return completeStep(state, fact)
+    case "transcript.repaired": {
+      // What was sent instead follows from the window: the window itself stays what was recorded.
+      const { step } = turnOf(state, fact, fact.data.turnId)
+      if (step?.step !== fact.data.step || step.state !== "requested")
+        throw new IllegalFact(fact, "nothing is requested")
+      return
+    }
     case "message.added":
       return addMessage(state, fact)
     case "call.requested": {

@@ -46,12 +46,34 @@ export type AssistantPart = typeof AssistantPart.Type
 export type ToolCallPart = typeof ToolCallPart.Type
 
 /** The answer to one call, as the model reads it. */
-export interface Answer {
-  readonly wireId: string
-  readonly name: string
-  readonly isFailure: boolean
-  readonly result: Schema.Json
-}
+export const Answer = Schema.Struct({
+  wireId: Schema.String,
+  name: Schema.String,
+  isFailure: Schema.Boolean,
+  result: Schema.Json
+})
+export type Answer = typeof Answer.Type
+
+/** A call of a history from elsewhere: no Turn of the session made it, so it has no `callId`. */
+export const PastCall = Schema.Struct({
+  type: Schema.tag("tool-call"),
+  wireId: Schema.String,
+  name: Schema.String,
+  params: Schema.Json,
+  options: Options
+})
+
+/** A message of a history from elsewhere. The results of a batch are one message, right behind its calls (T1). */
+export const PastMessage = Schema.Union([
+  Schema.Struct({ role: Schema.Literal("user"), parts: Schema.Array(UserPart) }),
+  Schema.Struct({
+    role: Schema.Literal("assistant"),
+    parts: Schema.Array(Schema.Union([TextPart, ReasoningPart, PastCall]))
+  }),
+  Schema.Struct({ role: Schema.Literal("tool"), answers: Schema.Array(Answer) })
+])
+export type PastMessage = typeof PastMessage.Type
+export type PastPart = Extract<PastMessage, { readonly role: "assistant" }>["parts"][number]
 
 /** The text of a message's text parts. */
 export const textOf = (parts: ReadonlyArray<UserPart | AssistantPart>): string =>
@@ -87,7 +109,7 @@ const userPart = (part: UserPart): Prompt.UserMessagePart => {
   })
 }
 
-export const assistantMessage = (parts: ReadonlyArray<AssistantPart>): Prompt.AssistantMessage =>
+export const assistantMessage = (parts: ReadonlyArray<AssistantPart | PastPart>): Prompt.AssistantMessage =>
   Prompt.assistantMessage({ content: parts.map(assistantPart) })
 
 /** The tool message that answers a batch (T1). */
@@ -104,7 +126,19 @@ export const toolMessage = (answers: ReadonlyArray<Answer>): Prompt.ToolMessage 
     )
   })
 
-const assistantPart = (part: AssistantPart): Prompt.AssistantMessagePart => {
+/** The message of a history from elsewhere. */
+export const pastMessage = (message: PastMessage): Prompt.Message => {
+  switch (message.role) {
+    case "user":
+      return userMessage(message.parts)
+    case "assistant":
+      return assistantMessage(message.parts)
+    case "tool":
+      return toolMessage(message.answers)
+  }
+}
+
+const assistantPart = (part: AssistantPart | PastPart): Prompt.AssistantMessagePart => {
   const options = part.options === undefined ? {} : { options: part.options as Prompt.ProviderOptions }
   switch (part.type) {
     case "text":

@@ -8,6 +8,7 @@
  * - E2. Events are only ever added; a reader that has seen `seq` n needs nothing but the events after n.
  */
 import * as Schema from "effect/Schema"
+import { Action, Code } from "./history/Contract.ts"
 import { CallId, ItemId, MessageId, TurnId } from "./Ids.ts"
 import { Outcome } from "./Receipt.ts"
 import { AssistantPart, UserPart } from "./Transcript.ts"
@@ -163,6 +164,17 @@ const CallCompleted = event("call.completed", {
 })
 const CallReceipt = event("call.receipt", { callId: CallId, outcome: Outcome, text: Schema.String })
 
+/**
+ * A request of the step broke the contract of its provider and was sent repaired. A defect of ours, or a history that was
+ * brought in for another provider; `at` are JSON pointers into the messages as they would have left.
+ */
+const TranscriptRepaired = event("transcript.repaired", {
+  turnId: TurnId,
+  step: Count,
+  findings: Schema.Array(Schema.Struct({ code: Code, at: Schema.String })),
+  changes: Schema.Array(Schema.Struct({ code: Code, at: Schema.String, action: Action }))
+})
+
 /** Every fact a session can have. */
 export const Fact = Schema.Union([
   SessionCreated,
@@ -184,6 +196,7 @@ export const Fact = Schema.Union([
   MessageAdded,
   CallRequested,
   CallStarted,
+  TranscriptRepaired,
   CallCompleted,
   CallReceipt
 ])

@@ -24,6 +24,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import { Wire } from "./model/Wire.ts"
 import * as ToolHandler from "./ToolHandler.ts"
 import type { Policy, TurnConfig, TurnRequest } from "./TurnConfig.ts"
 
@@ -63,6 +64,7 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
       agent: name,
       system: systemOf(text),
       model: yield* LanguageModel.LanguageModel,
+      wire: yield* Wire,
       modelName: yield* modelName,
       advertised,
       handlers: new Map(finders.flatMap(([tool, find]) => entry(tool, find(context)))),

@@ -7,6 +7,7 @@
  * - M1. A response is whole or nothing: half a stream never yields a call.
  * - M2. Only failures the provider calls passing are tried again, a bounded number of times; a refusal is never re-sent.
  * - M3. Nothing is shown before `ready`: what a reader sees of a step comes after the step's own record.
+ * - M4. No request leaves but through the gate (`RequestGate`).
  */
 import * as Canonical from "@turnstep/core/Canonical"
 import type { Failure } from "@turnstep/core/TurnEvent"
@@ -22,6 +23,7 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as RequestGate from "./RequestGate.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
 /** The model could not answer: provider trouble that did not pass, or a refusal. `code` is stable, `message` for people. */
@@ -44,11 +46,16 @@ export const Retry = Context.Reference<RetryPolicy>("runtime/ModelCall/Retry", {
 
 export interface Request<E> {
   readonly config: TurnConfig
-  readonly prompt: Prompt.Prompt
+  /** The history; the same array from request to request. */
+  readonly window: ReadonlyArray<Prompt.Message>
+  /** What this request alone says behind it. */
+  readonly question: ReadonlyArray<Prompt.Message>
   readonly toolChoice: "auto" | "none"
   /** Completes when what came before this request is recorded (M3). */
   readonly ready: Effect.Effect<void, E>
   readonly onDelta: (channel: "text" | "reasoning", offset: number, delta: string) => void
+  /** The request would have been refused, and leaves repaired. */
+  readonly onRepaired: (evidence: RequestGate.Evidence) => Effect.Effect<void, E>
   /** What was shown of the response is void: the request is made again. */
   readonly onReset: (reason: string) => void
 }
@@ -60,9 +67,15 @@ export const request = <E>(options: Request<E>) =>
 
 const attempts = Effect.fnUntraced(function* <E>(options: Request<E>) {
   const retry = yield* Retry
+  const { config, question, window } = options
+  const prompt = yield* RequestGate.pass(
+    config.wire,
+    { lead: [config.system], window, tail: question },
+    options.onRepaired
+  ) // M4
   for (let attempt = 1; ; attempt++) {
     const collector = makeCollector()
-    const outcome = yield* Effect.result(once(options, collector))
+    const outcome = yield* Effect.result(once(options, prompt, collector))
     if (outcome._tag === "Success") return outcome.success
     const error = outcome.failure
     if (!isAiError(error)) return yield* Effect.fail(error)
@@ -75,12 +88,12 @@ const attempts = Effect.fnUntraced(function* <E>(options: Request<E>) {
   }
 })
 
-const once = Effect.fnUntraced(function* <E>(options: Request<E>, collector: Collector) {
+const once = Effect.fnUntraced(function* <E>(options: Request<E>, prompt: Prompt.Prompt, collector: Collector) {
   const started = yield* Clock.currentTimeMillis
   const { config } = options
   let isReady = false
   const parts = config.model.streamText({
-    prompt: options.prompt,
+    prompt,
     toolkit: config.advertised,
     toolChoice: options.toolChoice,
     disableToolCallResolution: true,

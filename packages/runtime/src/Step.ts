@@ -13,7 +13,6 @@ import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as Transcript from "@turnstep/core/Transcript"
 import type { Fact, Limit } from "@turnstep/core/TurnEvent"
-import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import type { EventHub } from "./EventHub.ts"
 import * as ModelCall from "./ModelCall.ts"
@@ -45,11 +44,20 @@ export const ask = (
     spent === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(turn.limits, spent)))]
   return ModelCall.request({
     config,
-    prompt: Prompt.fromMessages([config.system, ...owner.state.window, ...question]),
+    window: owner.state.window,
+    question,
     toolChoice: spent === undefined ? "auto" : "none",
     ready: saved,
     onDelta: (channel, offset, delta) =>
       hub.show(owner.sessionId, { type: "delta", turnId: turn.id, step, channel, offset, delta }),
+    onRepaired: (evidence) =>
+      Effect.asVoid(
+        owner.ahead((state) =>
+          state.turn?.id === turn.id
+            ? [{ type: "transcript.repaired", data: { turnId: turn.id, step, ...evidence } }]
+            : []
+        )
+      ),
     onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason })
   })
 }

@@ -7,6 +7,7 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
+import type { Wire } from "@turnstep/core/history/RequestGate"
 import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Budget from "@turnstep/core/Budget"
@@ -26,6 +27,8 @@ export interface TurnConfig {
   /** The system prompt; one object per text, so that wire clients encode it once. */
   readonly system: Prompt.SystemMessage
   readonly model: LanguageModel.LanguageModel
+  /** How the model's requests leave, and whose contract they keep. */
+  readonly wire: Wire
   /** The model's name for people and records: `provider/model`, or `unknown` when its layer does not say. */
   readonly modelName: string
   /** The toolkit as it is shown to the model: its handlers are never called by `effect/ai`. */

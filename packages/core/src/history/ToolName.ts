@@ -26,4 +26,5 @@ export const inspectName = (
   }
 }
 
-const legal = (name: string): string => name.replaceAll(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "unnamed_tool"
+/** The legal form of any name. */
+export const legal = (name: string): string => name.replaceAll(/[^A-Za-z0-9_-]/g, "_").slice(0, 64) || "unnamed_tool"

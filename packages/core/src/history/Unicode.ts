@@ -60,7 +60,7 @@ const mended = (history: History, message: unknown, index: number): unknown => {
 /** Whether every string and key of the value is well-formed Unicode. */
 export const isWellFormed = (value: unknown): boolean => {
   if (typeof value === "string") return value.isWellFormed()
-  if (typeof value !== "object" || value === null) return true
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return true
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) if (!isWellFormed(value[index])) return false
     return true

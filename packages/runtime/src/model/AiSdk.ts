@@ -14,12 +14,14 @@
  *   and sent back from the prompt's options.
  */
 import type * as Provider from "@ai-sdk/provider"
+import type { Profile } from "@turnstep/core/history/Contract"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import type * as Response from "effect/ai/Response"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
@@ -28,9 +30,11 @@ import * as Stream from "effect/Stream"
 import * as CallFault from "./aisdk/CallFault.ts"
 import * as CallOptions from "./aisdk/CallOptions.ts"
 import * as PartReader from "./aisdk/PartReader.ts"
+import * as PromptMessage from "./aisdk/PromptMessage.ts"
 import * as CallSpan from "./CallSpan.ts"
 import * as ProviderRefusal from "./ProviderRefusal.ts"
 import * as ResponseContent from "./ResponseContent.ts"
+import { Wire } from "./Wire.ts"
 
 /** How to call the model. */
 export interface Options {
@@ -38,16 +42,19 @@ export interface Options {
   readonly settings?: CallOptions.Settings | undefined
   /** The key the provider package was made with: it is removed from errors. */
   readonly apiKey?: Redacted.Redacted | undefined
+  /** Whose rules the messages must keep on top of the SDK's own; none by default. */
+  readonly profile?: Profile | ReadonlyArray<Profile> | undefined
   /** Name shown in telemetry; default the package's own. */
   readonly provider?: string | undefined
 }
 
-/** The model over a provider package's model. */
-export const make = Effect.fn("AiSdk.make")(function* (
+/** The model over a provider package's model, and its wire. */
+const make = Effect.fn("AiSdk.make")(function* (
   model: Provider.LanguageModelV4,
   options: Options = {}
-): Effect.fn.Return<LanguageModel.LanguageModel> {
-  const convert = CallOptions.converter(options.settings ?? {})
+): Effect.fn.Return<Context.Context<LanguageModel.LanguageModel>> {
+  const write = PromptMessage.writer()
+  const convert = CallOptions.converter(options.settings ?? {}, write)
   const key = options.apiKey === undefined ? undefined : Redacted.value(options.apiKey).trim()
   const scrub = ProviderRefusal.scrubber(key)
   const fail = (reason: AiError.AiErrorReason) => AiError.make({ module: "AiSdk", method: "streamText", reason })
@@ -98,10 +105,14 @@ export const make = Effect.fn("AiSdk.make")(function* (
   const streamText = (request: LanguageModel.ProviderOptions) =>
     Stream.callback<Response.StreamPartEncoded, AiError.AiError>((queue) => run(request, queue))
 
-  return yield* LanguageModel.make({
+  const made = yield* LanguageModel.make({
     streamText,
     generateText: (request) => Effect.map(Stream.runCollect(streamText(request)), ResponseContent.fromStream)
   })
+  const contract = options.profile === undefined ? {} : { profile: options.profile }
+  return Context.make(LanguageModel.LanguageModel, made).pipe(
+    Context.add(Wire, { format: "ai-sdk-model", contract, write })
+  )
 })
 
 /** The model as a layer. */
@@ -109,11 +120,7 @@ export const layer = (
   model: Provider.LanguageModelV4,
   options?: Options
 ): Layer.Layer<LanguageModel.LanguageModel | Model.ProviderName | Model.ModelName> =>
-  Model.make(
-    options?.provider ?? model.provider,
-    model.modelId,
-    Layer.effect(LanguageModel.LanguageModel, make(model, options))
-  )
+  Model.make(options?.provider ?? model.provider, model.modelId, Layer.effectContext(make(model, options)))
 
 const encodeError = (cause: unknown): AiError.AiErrorReason =>
   AiError.isAiErrorReason(cause)

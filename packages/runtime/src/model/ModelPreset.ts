@@ -4,6 +4,7 @@
  * Owns: for each, its address, the variables it is configured by, and its wire.
  * Does not own: reading the variables (`Models`), or the scripted model `demo`.
  */
+import type { Profile } from "@turnstep/core/history/Contract"
 import type * as ChatMessage from "./openai/ChatMessage.ts"
 
 /** A provider known by name. */
@@ -21,12 +22,14 @@ export interface ModelPreset {
   readonly needsKey: boolean
   /** Field in which reasoning that led to calls is sent back. */
   readonly reasoningField?: ChatMessage.ReasoningField
+  /** Whose rules its requests must keep on top of those of their format. */
+  readonly profile?: Profile
 }
 
 const hosted = (
   name: string,
   baseUrl: string,
-  rest?: Partial<Pick<ModelPreset, "wire" | "keyVariables" | "reasoningField">>
+  rest?: Partial<Pick<ModelPreset, "wire" | "keyVariables" | "reasoningField" | "profile">>
 ): ModelPreset => ({
   name,
   wire: "openai-chat",
@@ -42,16 +45,20 @@ const local = (name: string, baseUrl: string): ModelPreset => ({ ...hosted(name,
 /** All presets, in the order in which they are listed to users. */
 export const all: ReadonlyArray<ModelPreset> = [
   hosted("openai", "https://api.openai.com/v1"),
-  hosted("anthropic", "https://api.anthropic.com/v1", { wire: "anthropic" }),
+  hosted("anthropic", "https://api.anthropic.com/v1", { wire: "anthropic", profile: "no-prefill" }),
   hosted("openrouter", "https://openrouter.ai/api/v1"),
-  hosted("deepseek", "https://api.deepseek.com/v1", { reasoningField: "reasoning_content" }),
+  hosted("deepseek", "https://api.deepseek.com/v1", {
+    reasoningField: "reasoning_content",
+    profile: "deepseek"
+  }),
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta", {
     wire: "google",
+    profile: "no-prefill",
     keyVariables: ["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY"]
   }),
   { ...local("ollama", "http://127.0.0.1:11434/v1"), baseUrlVariable: "OLLAMA_HOST" },
   local("lmstudio", "http://127.0.0.1:1234/v1"),
-  local("vllm", "http://127.0.0.1:8000/v1"),
+  { ...local("vllm", "http://127.0.0.1:8000/v1"), profile: "vllm" },
   {
     name: "custom",
     wire: "openai-chat",

@@ -89,8 +89,8 @@ const layerFor = Effect.fnUntraced(function* ({ model, preset }: ModelName) {
   }
   const apiKey = key?.value
   if (preset.wire === "openai-chat") {
-    const { reasoningField } = preset
-    return OpenAiChat.layer({ baseUrl, model, provider: preset.name, apiKey, reasoningField })
+    const { profile, reasoningField } = preset
+    return OpenAiChat.layer({ baseUrl, model, provider: preset.name, apiKey, reasoningField, profile })
   }
   // M2: both packages with all they need take longer to load than everything else here together
   const AiSdk = yield* Effect.promise(() => import("./AiSdk.ts"))
@@ -99,7 +99,7 @@ const layerFor = Effect.fnUntraced(function* ({ model, preset }: ModelName) {
     preset.wire === "anthropic"
       ? (yield* Effect.promise(() => import("@ai-sdk/anthropic"))).createAnthropic(settings)(model)
       : (yield* Effect.promise(() => import("@ai-sdk/google"))).createGoogle(settings)(model)
-  return AiSdk.layer(provided, { provider: preset.name, apiKey })
+  return AiSdk.layer(provided, { provider: preset.name, apiKey, profile: preset.profile })
 })
 
 interface FoundKey extends AnnouncedKey {

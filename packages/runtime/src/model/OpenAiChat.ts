@@ -12,10 +12,12 @@
  * - O2. Interrupting the stream's fiber destroys the socket at once.
  * - O3. The API key is in no error and no log.
  */
+import type { Profile } from "@turnstep/core/history/Contract"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { constVoid } from "effect/Function"
@@ -24,12 +26,13 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as CallSpan from "./CallSpan.ts"
 import * as ChatCall from "./openai/ChatCall.ts"
-import type * as ChatMessage from "./openai/ChatMessage.ts"
+import * as ChatMessage from "./openai/ChatMessage.ts"
 import * as ChatPart from "./openai/ChatPart.ts"
 import * as ChatRequest from "./openai/ChatRequest.ts"
 import * as Exchange from "./openai/Exchange.ts"
 import * as OwnedCalls from "./OwnedCalls.ts"
 import * as ProviderRefusal from "./ProviderRefusal.ts"
+import { Wire } from "./Wire.ts"
 
 /** Where the model is and how to ask it. */
 export interface Options {
@@ -45,19 +48,22 @@ export interface Options {
   readonly settings?: ChatRequest.Settings | undefined
   /** Field in which reasoning that led to calls is sent back; by default none is. DeepSeek's thinking mode demands it. */
   readonly reasoningField?: ChatMessage.ReasoningField | undefined
+  /** Whose rules the messages must keep on top of the format's own; none by default. */
+  readonly profile?: Profile | ReadonlyArray<Profile> | undefined
   /** How long the provider may be silent, before its answer or within it; then the request fails and may be retried. Default five minutes. */
   readonly idleTimeout?: Duration.Input | undefined
 }
 
-/** The model; its connections are closed with the scope. */
-export const make = Effect.fn("OpenAiChat.make")(function* (
+/** The model and its wire; its connections are closed with the scope. */
+const make = Effect.fn("OpenAiChat.make")(function* (
   options: Options
-): Effect.fn.Return<LanguageModel.LanguageModel, never, Scope.Scope> {
+): Effect.fn.Return<Context.Context<LanguageModel.LanguageModel>, never, Scope.Scope> {
+  const messages = ChatMessage.encoder(options.reasoningField)
   const key = options.apiKey === undefined ? undefined : Redacted.value(options.apiKey).trim()
   const endpoint = completionsUrl(options.baseUrl)
   const idleMillis = Duration.toMillis(Duration.fromInputUnsafe(options.idleTimeout ?? Duration.minutes(5)))
   const post = endpoint && (yield* Exchange.make({ url: endpoint, headers: headersOf(options, key), idleMillis }))
-  const encode = ChatRequest.encoder(options)
+  const encode = ChatRequest.encoder(options, messages)
   const scrub = ProviderRefusal.scrubber(key)
   const url = endpoint === undefined ? scrub(options.baseUrl) : endpoint.origin + endpoint.pathname
   const provider = options.provider ?? "openai"
@@ -91,14 +97,18 @@ export const make = Effect.fn("OpenAiChat.make")(function* (
   }
 
   const codecTransformer = OpenAiStructuredOutput.toCodecOpenAI
-  return yield* OwnedCalls.make({ start, decode: ChatPart.decode, codecTransformer })
+  const model = yield* OwnedCalls.make({ start, decode: ChatPart.decode, codecTransformer })
+  const contract = options.profile === undefined ? {} : { profile: options.profile }
+  return Context.make(LanguageModel.LanguageModel, model).pipe(
+    Context.add(Wire, { format: "openai-chat", contract, write: messages.write })
+  )
 })
 
 /** The model as a layer. */
 export const layer = (
   options: Options
 ): Layer.Layer<LanguageModel.LanguageModel | Model.ProviderName | Model.ModelName> =>
-  Model.make(options.provider ?? "openai", options.model, Layer.effect(LanguageModel.LanguageModel, make(options)))
+  Model.make(options.provider ?? "openai", options.model, Layer.effectContext(make(options)))
 
 const completionsUrl = (baseUrl: string): URL | undefined => {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined

@@ -128,6 +128,7 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
       return ["status", { status: fact.data.status }]
     case "session.created":
     case "worker.claimed":
+    case "transcript.repaired":
       return undefined
   }
 }

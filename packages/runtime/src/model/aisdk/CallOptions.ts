@@ -20,9 +20,9 @@ type V4Schema = Provider.LanguageModelV4FunctionTool["inputSchema"]
 
 /** Converter that converts every message and every tool once. Throws a `TypeError` when a value is not JSON. */
 export const converter = (
-  settings: Settings
+  settings: Settings,
+  write: PromptMessage.Writer
 ): ((request: LanguageModel.ProviderOptions, abortSignal: AbortSignal) => Provider.LanguageModelV4CallOptions) => {
-  const message = PromptMessage.converter()
   const tools = new WeakMap<Tool.Any, V4Tool>()
   const toolFor = (tool: Tool.Any): V4Tool => {
     const known = tools.get(tool)
@@ -34,7 +34,7 @@ export const converter = (
   return (request, abortSignal) => ({
     ...settings,
     abortSignal,
-    prompt: request.prompt.content.flatMap((content) => message(content) ?? []),
+    prompt: PromptMessage.converted(request.prompt.content.flatMap(write)),
     ...(request.tools.length === 0
       ? undefined
       : { tools: request.tools.map(toolFor), toolChoice: convertChoice(request.toolChoice) }),

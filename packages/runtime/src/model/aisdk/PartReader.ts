@@ -13,7 +13,7 @@
 import type * as Provider from "@ai-sdk/provider"
 import type * as Response from "effect/ai/Response"
 import * as Base64 from "effect/encoding/Base64"
-import * as ToolArguments from "../ToolArguments.ts"
+import * as ToolArguments from "@turnstep/core/history/ToolArguments"
 
 type Parts = Array<Response.StreamPartEncoded>
 type Finish = Extract<Provider.LanguageModelV4StreamPart, { readonly type: "finish" }>

@@ -1,130 +1,39 @@
 /**
- * Messages of a prompt in the form of the AI SDK.
+ * Messages of a prompt in the form that provider packages of the AI SDK take.
  *
- * Owns: the form of one message. Does not own: order and pairing (the history
- * contract), or what a provider package makes of it.
+ * Owns: converting a message once, and the form of file data. Does not own: the form of a message
+ * (`core/history/codecs/AiSdkModel`), order and pairing (the request gate).
  *
  * - M1. A message is converted once; its form is kept while the message object lives.
- * - M2. Options of a part come back as `providerOptions`: signatures of thinking and
- *   of calls return to the provider that gave them.
- * - M3. No lone surrogates, no empty text parts, call inputs are objects.
  */
 import type * as Provider from "@ai-sdk/provider"
+import * as AiSdkModel from "@turnstep/core/history/codecs/AiSdkModel"
+import type { JsonObject } from "@turnstep/core/history/Json"
 import type * as Prompt from "effect/ai/Prompt"
-import * as ToolArguments from "../ToolArguments.ts"
-import * as ToolName from "../ToolName.ts"
-import * as WellFormedJson from "../WellFormedJson.ts"
 
-type Message = Provider.LanguageModelV4Message
-type MessageOf<Role extends Message["role"]> = Extract<Message, { readonly role: Role }>
-type Output = Extract<MessageOf<"tool">["content"][number], { readonly type: "tool-result" }>["output"]
+/** A message in the form it is sent in; none for one with nothing to send. */
+export type Writer = (message: Prompt.Message) => ReadonlyArray<JsonObject>
 
-/** Converter that keeps the form of every message it has seen (M1); `undefined` for one with nothing to send. */
-export const converter = (): ((message: Prompt.Message) => Message | undefined) => {
-  const kept = new WeakMap<Prompt.Message, { readonly converted: Message | undefined }>()
+/** The messages of one model (M1). */
+export const writer = (): Writer => {
+  const kept = new WeakMap<Prompt.Message, ReadonlyArray<JsonObject>>()
   return (message) => {
     const known = kept.get(message)
-    if (known !== undefined) return known.converted
-    const converted = convert(message)
-    kept.set(message, { converted })
-    return converted
+    if (known !== undefined) return known
+    const written = AiSdkModel.write(message, fileData)
+    kept.set(message, written)
+    return written
   }
 }
 
-const convert = (message: Prompt.Message): Message | undefined => {
-  switch (message.role) {
-    case "system":
-      return { role: "system", content: message.content.toWellFormed(), ...options(message) }
-    case "user":
-      return { role: "user", content: message.content.map(userPart), ...options(message) }
-    case "assistant": {
-      const content = message.content.flatMap(assistantPart)
-      return content.length === 0 ? undefined : { role: "assistant", content, ...options(message) }
-    }
-    case "tool": {
-      const content = message.content.flatMap((part) => (part.type === "tool-result" ? [result(part)] : []))
-      return content.length === 0 ? undefined : { role: "tool", content, ...options(message) }
-    }
-  }
-}
+/** What a writer wrote is the package's own form: its ModelMessages, with the file data of providers. */
+export const converted = (messages: ReadonlyArray<JsonObject>): Array<Provider.LanguageModelV4Message> =>
+  messages as ReadonlyArray<unknown> as Array<Provider.LanguageModelV4Message>
 
-const userPart = (part: Prompt.UserMessagePart): MessageOf<"user">["content"][number] =>
-  part.type === "text" ? { type: "text", text: part.text.toWellFormed(), ...options(part) } : file(part)
-
-const assistantPart = (part: Prompt.AssistantMessagePart): MessageOf<"assistant">["content"] => {
-  switch (part.type) {
-    case "text":
-      return part.text === "" ? [] : [{ type: "text", text: part.text.toWellFormed(), ...options(part) }]
-    case "reasoning": // not mended: a signature covers the text
-      return [{ type: "reasoning", text: part.text, ...options(part) }]
-    case "file":
-      return [file(part)]
-    case "tool-call":
-      return [
-        {
-          type: "tool-call",
-          toolCallId: part.id,
-          toolName: ToolName.toLegal(part.name),
-          input: json(ToolArguments.toObject(part.params)),
-          ...(part.providerExecuted ? { providerExecuted: true } : undefined),
-          ...options(part)
-        }
-      ]
-    case "tool-result":
-      return [result(part)]
-    case "tool-approval-request":
-      return [] // approvals are the runtime's own
-  }
-}
-
-const result = (part: Prompt.ToolResultPart) => ({
-  type: "tool-result" as const,
-  toolCallId: part.id,
-  toolName: ToolName.toLegal(part.name),
-  output: output(part),
-  ...options(part)
-})
-
-const output = (part: Prompt.ToolResultPart): Output => {
-  if (part.modelOutput !== undefined) {
-    return {
-      type: "content",
-      value: part.modelOutput.map((item) =>
-        item.type === "text" ? { type: "text", text: item.text.toWellFormed() } : file(item)
-      )
-    }
-  }
-  if (typeof part.result === "string") {
-    return { type: part.isFailure ? "error-text" : "text", value: part.result.toWellFormed() }
-  }
-  return { type: part.isFailure ? "error-json" : "json", value: json(part.result) }
-}
-
-const file = (part: Prompt.FilePart) => ({
-  type: "file" as const,
-  mediaType: part.mediaType,
-  data: fileData(part.data),
-  ...(part.fileName === undefined ? undefined : { filename: part.fileName }),
-  ...options(part)
-})
-
-const fileData = (data: Prompt.FilePart["data"]) => {
-  if (data instanceof Uint8Array) return { type: "data" as const, data }
+const fileData: AiSdkModel.FileForm = (data) => {
+  if (data instanceof Uint8Array) return { type: "data", data }
   const text = data instanceof URL ? data.href : data
   const embedded = /^data:[^,]*;base64,/i.exec(text)
-  if (embedded !== null) return { type: "data" as const, data: text.slice(embedded[0].length) }
-  return /^https?:/i.test(text) ? { type: "url" as const, url: new URL(text) } : { type: "data" as const, data: text }
+  if (embedded !== null) return { type: "data", data: text.slice(embedded[0].length) }
+  return /^https?:/i.test(text) ? { type: "url", url: new URL(text) } : { type: "data", data: text }
 }
-
-/** Options under a provider's name that are objects; the AI SDK knows no others. */
-const options = (from: {
-  readonly options: Prompt.ProviderOptions
-}): { readonly providerOptions?: Provider.SharedV4ProviderOptions } => {
-  const entries = Object.entries(from.options).filter(([, value]) => typeof value === "object" && value !== null)
-  return entries.length === 0
-    ? {}
-    : { providerOptions: json(Object.fromEntries(entries)) as Provider.SharedV4ProviderOptions }
-}
-
-/** A value as plain, well-formed JSON. */
-const json = (value: unknown): Provider.JSONValue => JSON.parse(WellFormedJson.stringify(value)) as Provider.JSONValue

@@ -12,7 +12,7 @@
  * - D3. Text and reasoning blocks are closed before the next block or the end.
  */
 import type * as Response from "effect/ai/Response"
-import * as ToolArguments from "../ToolArguments.ts"
+import * as ToolArguments from "@turnstep/core/history/ToolArguments"
 import type { ChatPart } from "./ChatPart.ts"
 import * as ToolCallSlots from "./ToolCallSlots.ts"
 import * as Usage from "./ChatUsage.ts"

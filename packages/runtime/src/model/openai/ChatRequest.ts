@@ -12,7 +12,7 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
 import * as Tool from "effect/ai/Tool"
 import type * as Schema from "effect/Schema"
-import * as WellFormedJson from "../WellFormedJson.ts"
+import * as WellFormedJson from "@turnstep/core/history/WellFormedJson"
 import * as ChatMessage from "./ChatMessage.ts"
 
 /** What stays the same in every request. */
@@ -28,8 +28,10 @@ export interface Options {
 export type Settings = { readonly [field: string]: Schema.Json }
 
 /** Makes request bodies. Throws a reason of `AiError`, and a `TypeError` when a value is not JSON. */
-export const encoder = (options: Options): ((request: LanguageModel.ProviderOptions) => string) => {
-  const message = ChatMessage.encoder(options.reasoningField)
+export const encoder = (
+  options: Options,
+  messages: ChatMessage.Encoder = ChatMessage.encoder(options.reasoningField)
+): ((request: LanguageModel.ProviderOptions) => string) => {
   const tools = toolsEncoder()
   const fixed = WellFormedJson.stringify({
     stream_options: { include_usage: true },
@@ -44,7 +46,7 @@ export const encoder = (options: Options): ((request: LanguageModel.ProviderOpti
     body += ',"messages":['
     let separator = ""
     for (const content of request.prompt.content) {
-      const text = message(content)
+      const text = messages.text(content)
       if (text === "") continue
       body += separator + text
       separator = ","

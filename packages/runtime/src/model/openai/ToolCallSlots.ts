@@ -8,7 +8,7 @@
  * - C1. Ids are non-empty and unique within the response, whatever the provider sent.
  * - C2. A call's id never changes once a part has named it.
  */
-import * as ToolArguments from "../ToolArguments.ts"
+import * as ToolArguments from "@turnstep/core/history/ToolArguments"
 import type { ChatPart } from "./ChatPart.ts"
 
 /** One call. */

@@ -1,0 +1,44 @@
+/**
+ * The data of files in messages: links, data URLs, base64.
+ *
+ * Owns: telling them apart, and one from the other. Does not own: how a format holds a file.
+ */
+import * as Base64 from "effect/encoding/Base64"
+import type * as Prompt from "effect/ai/Prompt"
+import type { UserPart } from "../../Transcript.ts"
+
+type Data = Prompt.FilePart["data"]
+
+export const isLink = (data: Data): boolean =>
+  data instanceof URL ? data.protocol !== "data:" : typeof data === "string" && /^https?:\/\//i.test(data)
+
+/** Where the file is: its link, or a data URL with all of it. */
+export const urlOf = ({ data, mediaType }: Prompt.FilePart): string => {
+  if (data instanceof URL) return data.href
+  if (typeof data === "string" && /^(?:https?|data):/i.test(data)) return data
+  const type = mediaType === "image/*" ? "image/jpeg" : mediaType
+  return `data:${type};base64,${typeof data === "string" ? data : Base64.encode(data)}`
+}
+
+/** The parts of a data URL in base64; `undefined` for anything else. */
+export const embedded = (url: string): { readonly mediaType: string; readonly base64: string } | undefined => {
+  const found = /^data:([^,;]*)(?:;[^,;]*)*;base64,/i.exec(url)
+  if (found === null) return undefined
+  return { mediaType: found[1] === "" ? "text/plain" : (found[1] ?? ""), base64: url.slice(found[0].length) }
+}
+
+/** What stands for a file that cannot be sent. */
+export const placeholder = (part: Pick<Prompt.FilePart, "mediaType" | "fileName">): string =>
+  `[${part.mediaType}${part.fileName === undefined ? "" : ` ${part.fileName}`} omitted]`
+
+/** The file part of a URL, or of base64 of a media type. */
+export const filePart = (data: string, mediaType: string | undefined, fileName?: unknown): UserPart => {
+  const isUrl = /^(?:https?|data):/i.test(data)
+  const type = mediaType ?? embedded(data)?.mediaType ?? "image/*"
+  return {
+    type: "file",
+    mediaType: type,
+    data: isUrl ? data : `data:${type};base64,${data}`,
+    ...(typeof fileName === "string" && fileName !== "" ? { fileName } : {})
+  }
+}
