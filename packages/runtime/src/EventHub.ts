@@ -5,7 +5,8 @@
  * Does not own: the record (`Journal`); a listener that was too slow, or that hears a gap, reads it there.
  *
  * - H1. A listener never slows the Turn: its queue is bounded, and when it is full the listener is told so and dropped.
- * - H2. A listener of a session that is driven elsewhere is told to look into the journal every second.
+ * - H2. A listener of a session that is driven elsewhere is told to look into the journal every second, and once more when
+ *   the session is driven here.
  * - H3. An ear hears in the publisher's own stack, and nothing is kept for it: it must be quick, and must not throw.
  */
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
@@ -85,15 +86,17 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
         Queue.endUnsafe(listener)
       }
     }
+    const look = (found: Topic): void => {
+      send(found, { look: true })
+      for (const ear of found.ears) ear("look")
+    }
     const forget = (sessionId: SessionId, found: Topic): void => {
       const isHeard = found.listeners.size > 0 || found.ears.size > 0
       if (!isHeard && found.partial === undefined && topics.get(sessionId) === found) topics.delete(sessionId)
     }
     yield* Effect.sync(() => {
       for (const [sessionId, found] of topics) {
-        if (driven.has(sessionId)) continue
-        send(found, { look: true })
-        for (const ear of found.ears) ear("look")
+        if (!driven.has(sessionId)) look(found)
       }
     }).pipe(Effect.schedule(Schedule.spaced(lookEvery)), Effect.forkScoped)
     yield* Effect.addFinalizer(() =>
@@ -109,7 +112,12 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
     return EventHub.of({
       drive: (sessionId) =>
         Effect.acquireRelease(
-          Effect.sync(() => void driven.add(sessionId)),
+          Effect.sync(() => {
+            driven.add(sessionId)
+            // What the former owner wrote last has not been looked for yet, and the new one may have nothing to write.
+            const found = topics.get(sessionId)
+            if (found !== undefined) look(found)
+          }),
           () =>
             Effect.sync(() => {
               driven.delete(sessionId)
