@@ -97,7 +97,7 @@ const one = (dice: Dice): Fault => {
   const kind = dice.weighted({
     kill: 3,
     "kill-in-store": 1,
-    "fail-before": 1,
+    "fail-before": 2,
     "fail-after": 2,
     outage: 1,
     stop: 2,

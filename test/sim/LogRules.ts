@@ -12,7 +12,6 @@
  * - L6. A Turn that was told to stop is cancelled; no Turn fails for a reason of the engine's.
  * - L7. A Turn's end tells what the Turn was: its receipts, its usage.
  * - L8. A session is idle only with nothing open and nothing waiting.
- * - L9. No request needs to be repaired.
  */
 import type { CallId, ItemId, TurnId } from "@turnstep/core/Ids"
 import type { DataOf, TurnEvent } from "@turnstep/core/TurnEvent"
@@ -41,6 +40,16 @@ interface Item {
   steers: TurnId | undefined
   readonly parts: string
 }
+
+/** Why a Turn may fail here: its provider, or processes that die over it. */
+const expectedFailures: ReadonlySet<string> = new Set([
+  "rate-limited",
+  "provider-error",
+  "network",
+  "invalid-request",
+  "invalid-response",
+  "crash-loop"
+])
 
 /** What a log says of the things people may ask about. */
 export interface Told {
@@ -120,7 +129,7 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
     if (turn.data.turnId !== event.data.turnId) broken(`#${event.seq} another Turn ends than is open (L1)`)
     if (turn.isCancelling && event.type !== "turn.cancelled")
       broken(`#${event.seq} ${event.type} of a Turn told to stop (L6)`)
-    if (event.type === "turn.failed" && ["defect", "agent-not-found"].includes(event.data.error.code)) {
+    if (event.type === "turn.failed" && !expectedFailures.has(event.data.error.code)) {
       broken(`#${event.seq} the Turn failed: ${event.data.error.code} (L6)`)
     }
     const usage = "usage" in event.data ? event.data.usage : undefined
@@ -227,9 +236,6 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
       case "call.receipt":
         answer(event, event.data.callId)
         turn?.receipts.push(event.data.callId)
-        break
-      case "transcript.repaired":
-        broken(`#${event.seq} ${JSON.stringify(event.data.findings)} (L9)`)
         break
       case "turn.settled": {
         if (turn?.data.turnId !== event.data.turnId) broken(`#${event.seq} settles a Turn that is not open (L1)`)
