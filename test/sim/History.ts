@@ -91,7 +91,9 @@ export const run = (seed: number): Report => {
         const keeper = (operator = Operator.make(room))
         yield* Effect.forkScoped(keeper.keep(dice.weighted({ one: 3, two: 2 }) === "one" ? 1 : 2))
         yield* SimClients.open(room, keeper)
-        const watchers = Array.from({ length: Number(dice.weighted({ 0: 1, 1: 3, 2: 2 })) }, (_, n) => SimWatcher.make(room, keeper, `w${n}`))
+        const watchers = Array.from({ length: Number(dice.weighted({ 0: 1, 1: 3, 2: 2 })) }, (_, n) =>
+          SimWatcher.make(room, keeper, `w${n}`)
+        )
         for (const watcher of watchers) yield* Effect.forkScoped(watcher.watch)
         const acts = SimClients.act(
           room,

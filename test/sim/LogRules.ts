@@ -12,6 +12,7 @@
  * - L6. A Turn that was told to stop is cancelled; no Turn fails for a reason of the engine's.
  * - L7. A Turn's end tells what the Turn was: its receipts, its usage.
  * - L8. A session is idle only with nothing open and nothing waiting.
+ * - L9. No request needs to be repaired.
  */
 import type { CallId, ItemId, TurnId } from "@turnstep/core/Ids"
 import type { DataOf, TurnEvent } from "@turnstep/core/TurnEvent"
@@ -236,6 +237,9 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
       case "call.receipt":
         answer(event, event.data.callId)
         turn?.receipts.push(event.data.callId)
+        break
+      case "transcript.repaired":
+        broken(`#${event.seq} ${JSON.stringify(event.data.findings)} (L9)`)
         break
       case "turn.settled": {
         if (turn?.data.turnId !== event.data.turnId) broken(`#${event.seq} settles a Turn that is not open (L1)`)
