@@ -1,11 +1,14 @@
 /** The engine's suites: what a Turn does, whatever the store. */
 import * as Agent from "./Agent.ts"
+import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
 import * as Ephemeral from "./Ephemeral.ts"
 import * as Handover from "./Handover.ts"
 import * as Input from "./Input.ts"
 import * as ModelCall from "./ModelCall.ts"
+import * as Output from "./Output.ts"
 import * as Prepare from "./Prepare.ts"
+import * as RequestGate from "./RequestGate.ts"
 import * as Session from "./Session.ts"
 import * as Steering from "./Steering.ts"
 import * as Step from "./Step.ts"
@@ -18,8 +21,11 @@ export const suites = [
   Step.suite,
   ToolRun.suite,
   ModelCall.suite,
+  RequestGate.suite,
   Steering.suite,
   Budget.suite,
+  Breaker.suite,
+  Output.suite,
   Session.suite,
   Handover.suite,
   Input.suite,
