@@ -25,11 +25,11 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs RequestGate"],
   [
     "core",
-    "ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
+    "ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Doorbell Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
   ],
   [
     "runtime/database",
-    "DirectoryLock DurableNodeFS PgliteMessage PgliteThread Pglite PgliteFrames PgliteHub PgliteWorker Postgres"
+    "DirectoryLock DurableNodeFS PgliteMessage PgliteThread Pglite PgliteFrames PgliteHub PgliteWorker PostgresDoorbell Postgres"
   ],
   ["runtime/sql/schema", "Append Guards Tables"],
   ["runtime/sql", "Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"],

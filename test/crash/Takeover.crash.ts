@@ -48,7 +48,7 @@ it.live(
       const times: Array<number> = []
       for (let n = 0; n < rounds; n++) times.push(yield* handOver((pid) => process.kill(pid, "SIGTERM")))
       console.log(`clean stop, the next process waits: ${times.join(", ")} ms`)
-      assert.isBelow(Math.max(...times), 2_000 + slack)
+      assert.isBelow(Math.max(...times), 1_000 + slack)
     }).pipe(Effect.scoped),
   { timeout: 300_000 }
 )

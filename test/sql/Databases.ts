@@ -8,7 +8,10 @@ import * as SqlJournal from "@turnstep/runtime/sql/SqlJournal"
 import * as Layer from "effect/Layer"
 import * as Databases from "../fixtures/Databases.ts"
 
-export const migrated = Databases.make({ name: "turnstep", migrate: Migrations.migrate })
+/** A database with the schema. */
+export const template: Databases.Template = { name: "turnstep", migrate: Migrations.migrate }
+
+export const migrated = Databases.make(template)
 
 /** Journal and claims of one process. */
 export const ports = Layer.fresh(Layer.mergeAll(SqlJournal.layer, SqlClaim.layer))

@@ -5,13 +5,15 @@
  * Does not own: a Turn (`Turn`), or whose session it is (`Claim`).
  *
  * - D1. A session has at most one driver in this process, and a driver runs at most one Turn.
- * - D2. A wake-up is a hint: what it announces is read from the journal. A lost one is made good by the sweep.
+ * - D2. A wake-up is a hint: what it announces is read from the journal. A lost one is made good by the sweep. What this
+ *   process cannot do, or lets go of, it announces to the others.
  * - D3. Closing the scope lets go: Turns stop at the end of their step, or where they are when the drain is over; nothing is
  *   settled, claims are released.
  * - D4. A process claims no more sessions with work than it has workers for.
  * - D5. A session whose driver dies of a defect is left alone for a while, longer each time, and holds up no other.
  */
 import type { Claim } from "@turnstep/core/Claim"
+import { Doorbell } from "@turnstep/core/Doorbell"
 import type { SessionId } from "@turnstep/core/Ids"
 import { Journal } from "@turnstep/core/Journal"
 import * as SessionState from "@turnstep/core/SessionState"
@@ -25,6 +27,7 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
 import type { Prepare } from "./Prepare.ts"
@@ -65,14 +68,23 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
   Drivers,
   Effect.gen(function* () {
     const journal = yield* Journal
+    const doorbell = yield* Doorbell
     const bells = new Map<SessionId, Bell>()
     const workers = yield* Workers
     const drain = yield* Drain
     const fibers = yield* FiberMap.make<SessionId>()
-    const freed = yield* Latch.make(false)
-    const process: Process = { turns: yield* Semaphore.make(workers), busy: 0, freed, isClosing: () => isClosing }
+    /** Opened when there may be a session for this process to take up. */
+    const early = yield* Latch.make(false)
+    const process: Process = {
+      turns: yield* Semaphore.make(workers),
+      busy: 0,
+      freed: early.open,
+      doorbell,
+      isClosing: () => isClosing
+    }
     const failing = new Map<SessionId, Failing>()
     let isClosing = workers === 0
+    const scope = yield* Effect.scope
     const context = yield* Effect.context<Journal | Claim | EventHub | Prepare>()
 
     // D3
@@ -85,14 +97,14 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     )
 
     const wake = Effect.fnUntraced(function* (sessionId: SessionId) {
-      if (isClosing) return
       const known = bells.get(sessionId)
       if (known !== undefined) {
         known.openUnsafe()
         return
       }
       // D4: with all workers busy it waits unclaimed, for whichever process has one free first.
-      if (process.busy >= workers) return
+      if (isClosing || process.busy >= workers)
+        return yield* Effect.asVoid(Effect.forkIn(doorbell.ring(sessionId), scope))
       const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
       const hangUp = () => {
@@ -108,8 +120,6 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
 
     const sweep = Effect.suspend(() => {
       if (isClosing) return Effect.void
-      // Another process may have recorded something for a session that is driven here.
-      for (const bell of bells.values()) bell.openUnsafe()
       return Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const found = yield* journal.unattended(sweepLimit + failing.size)
@@ -118,9 +128,21 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     })
     yield* sweep.pipe(
       Effect.catchDefect((defect) => Effect.logError("the sweep failed", defect)),
-      Effect.andThen(Effect.timeoutOption(freed.await, sweepEvery)),
-      Effect.andThen(freed.close),
+      Effect.andThen(Effect.timeoutOption(early.await, sweepEvery)),
+      Effect.tap((isEarly) => {
+        // Another process may have recorded something for a session that is driven here.
+        if (Option.isNone(isEarly)) for (const bell of bells.values()) bell.openUnsafe()
+        return early.close
+      }),
       Effect.forever,
+      Effect.forkScoped
+    )
+    const rings = workers === 0 ? Stream.empty : doorbell.rings
+    yield* rings.pipe(
+      Stream.runForEach((sessionId) => {
+        const known = bells.get(sessionId)
+        return known === undefined ? early.open : known.open
+      }),
       Effect.forkScoped
     )
     return Drivers.of({ wake })
@@ -133,8 +155,9 @@ interface Process {
   readonly turns: Semaphore.Semaphore
   /** Turns that run or wait for a permit. */
   busy: number
-  /** Opened when a Turn has ended while all workers were busy: the sweep has something to give. */
-  readonly freed: Latch.Latch
+  /** Says that a Turn has ended: the sweep may have something to give to its worker. */
+  readonly freed: Effect.Effect<unknown>
+  readonly doorbell: Doorbell
   readonly isClosing: () => boolean
 }
 
@@ -160,9 +183,9 @@ const work = (owner: Owner.Owner, process: Process) =>
     return process.turns.withPermits(1)(Effect.suspend(() => (process.isClosing() ? Effect.void : Turn.run(owner))))
   }).pipe(
     Effect.ensuring(
-      Effect.sync(() => {
+      Effect.suspend(() => {
         process.busy--
-        process.freed.openUnsafe()
+        return process.freed
       })
     )
   )
@@ -179,7 +202,13 @@ const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, pr
 /** Drives a session until it is idle for long, or no longer ours. */
 const drive = Effect.fn("Drivers.drive")(
   function* (sessionId: SessionId, bell: Bell, process: Process) {
-    const owner = yield* Owner.acquire(sessionId, bell, process.isClosing)
+    let isLeft = (): boolean => false
+    yield* Effect.addFinalizer(() => (isLeft() ? process.doorbell.ring(sessionId) : Effect.void))
+    const owner = yield* Owner.acquire(sessionId, bell, process.isClosing).pipe(
+      // Whoever drives it is to hear what is new.
+      Effect.tapErrorTag("SessionClaimed", () => process.doorbell.ring(sessionId))
+    )
+    isLeft = () => process.isClosing() && SessionState.hasWork(owner.state)
     const changed = yield* Latch.make(true)
     yield* bell.await.pipe(
       Effect.andThen(Effect.sync(() => owner.state.seq)),

@@ -8,12 +8,14 @@
  * - P2. A layer that was built has spoken with its server.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
+import { Doorbell } from "@turnstep/core/Doorbell"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
+import * as PostgresDoorbell from "./PostgresDoorbell.ts"
 
 /** The URL is not that of a PostgreSQL database. The URL itself is left out: it may hold a password. */
 export class DatabaseUrlInvalid extends Schema.TaggedError<DatabaseUrlInvalid>()("DatabaseUrlInvalid", {
@@ -26,12 +28,12 @@ export class DatabaseUrlInvalid extends Schema.TaggedError<DatabaseUrlInvalid>()
 
 export interface Options {
   readonly url: Redacted.Redacted
-  /** Concurrent transactions plus listeners. Default 10. */
+  /** Concurrent transactions, plus one for the doorbell, which there is none of with a pool of one. Default 10. */
   readonly maxConnections?: number | undefined
 }
 
 /**
- * A pool of connections to the server at `url`.
+ * A pool of connections to the server at `url`, and the doorbell of all who use it.
  *
  * Fails with `DatabaseUrlInvalid`, or with the `SqlError` of the first statement
  * when the server cannot be reached or does not let us in. A connection pooler
@@ -40,6 +42,11 @@ export interface Options {
 export const layer = (
   options: Options
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, DatabaseUrlInvalid | SqlError.SqlError> =>
+  options.maxConnections === 1 ? client(options) : Layer.provideMerge(doorbell, client(options))
+
+const doorbell = Layer.effect(Doorbell, Effect.map(PgClient.PgClient, PostgresDoorbell.make))
+
+const client = (options: Options) =>
   PgClient.layerFrom(
     Effect.gen(function* () {
       yield* checkUrl(Redacted.value(options.url))
