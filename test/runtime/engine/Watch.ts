@@ -103,7 +103,7 @@ export const suite = (it: It): void => {
         const Flood = Tool.make("flood", { success: Schema.String })
         const kit = Toolkit.make(Flood)
         const { provider, sessions } = yield* World.make({
-          respond: script([calls([{ name: "flood" }]), text("done")]),
+          respond: script([text("hello"), calls([{ name: "flood" }]), text("done")]),
           agents: [Agent.make("a", { instructions: "i", toolkit: kit })],
           services: kit.toLayer({
             flood: (_, { preliminary }) =>
@@ -114,6 +114,8 @@ export const suite = (it: It): void => {
           })
         })
         const session = yield* sessions.open()
+        // Driven from now on: nobody tells the reader to look into the journal.
+        yield* session.run("hello")
         const isReading = yield* Latch.make(false)
         const seen: Array<Seen> = []
         const slow = yield* session.watch(0).pipe(
@@ -129,7 +131,7 @@ export const suite = (it: It): void => {
         yield* isReading.open
         yield* Fiber.join(slow)
         const last = eventsIn(seen).at(-1)?.seq ?? 0
-        const rest = yield* Effect.flatMap(watch(session, last, 1), Fiber.join)
+        const rest = yield* Effect.flatMap(watch(session, last, 2), Fiber.join)
         assert.deepStrictEqual(
           [...eventsIn(seen), ...eventsIn(rest)].map(({ seq }) => seq),
           (yield* World.events(session)).slice(0, -1).map(({ seq }) => seq)
