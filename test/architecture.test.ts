@@ -22,7 +22,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core", "Canonical Ids Transcript"],
   ["core/history", "WellFormedJson ToolArguments Codec"],
   ["core/history/codecs", "FileData ChatFile AiSdkModel AiSdkUi Anthropic Gemini OpenAiChat OpenAiResponses"],
-  ["core/history", "Codecs RequestGate"],
+  ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
     "ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Doorbell Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
@@ -47,7 +47,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "ToolHandler TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers Session Watch LocalSessions Runtime"
+    "ToolHandler TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope Body Guard HistoryBody OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

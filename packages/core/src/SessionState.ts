@@ -131,6 +131,8 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
       state.agent = fact.data.agent
       state.title = fact.data.title
       return
+    case "history.imported":
+      return bringIn(state, fact)
     case "session.status":
       state.status = fact.data.status
       return
@@ -209,6 +211,15 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
 }
 
 type FactOf<T extends Fact["type"]> = Extract<Fact, { readonly type: T }>
+
+const bringIn = (state: SessionState, fact: FactOf<"history.imported">): void => {
+  if (state.items > 0 || state.turns > 0) throw new IllegalFact(fact, "the session has begun")
+  for (const message of fact.data.messages) {
+    keep(state, () => Transcript.pastMessage(message))
+    if (message.role !== "assistant") continue
+    for (const part of message.parts) if (part.type === "tool-call") state.wireIds.add(part.wireId)
+  }
+}
 
 const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
   if (state.turn !== undefined) throw new IllegalFact(fact, `${state.turn.id} is open`)

@@ -23,6 +23,15 @@ export class SessionExists extends Schema.TaggedError<SessionExists>()("SessionE
   }
 }
 
+/** A history can only come into a session in which nothing has happened yet. */
+export class SessionNotEmpty extends Schema.TaggedError<SessionNotEmpty>()("SessionNotEmpty", {
+  sessionId: SessionId
+}) {
+  override get message() {
+    return `Session ${this.sessionId} has a history already.`
+  }
+}
+
 /** The id chosen for a session has characters or a length an id cannot have. */
 export class SessionIdInvalid extends Schema.TaggedError<SessionIdInvalid>()("SessionIdInvalid", {
   id: Schema.String

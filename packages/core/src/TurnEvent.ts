@@ -8,10 +8,10 @@
  * - E2. Events are only ever added; a reader that has seen `seq` n needs nothing but the events after n.
  */
 import * as Schema from "effect/Schema"
-import { Action, Code } from "./history/Contract.ts"
+import { Action, Code, FormatName } from "./history/Contract.ts"
 import { CallId, ItemId, MessageId, TurnId } from "./Ids.ts"
 import { Outcome } from "./Receipt.ts"
-import { AssistantPart, UserPart } from "./Transcript.ts"
+import { AssistantPart, PastMessage, UserPart } from "./Transcript.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -61,6 +61,16 @@ const SessionCreated = event("session.created", {
   agent: Schema.String,
   title: Schema.optionalKey(Schema.String),
   metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+})
+
+/**
+ * A history from elsewhere, repaired: what the session goes on from. It comes before everything else, a long one as several
+ * events of one write.
+ */
+const HistoryImported = event("history.imported", {
+  /** How it was written. */
+  format: FormatName,
+  messages: Schema.Array(PastMessage)
 })
 
 const InboxAdmitted = event("inbox.admitted", {
@@ -178,6 +188,7 @@ const TranscriptRepaired = event("transcript.repaired", {
 /** Every fact a session can have. */
 export const Fact = Schema.Union([
   SessionCreated,
+  HistoryImported,
   SessionStatus,
   InboxAdmitted,
   InboxMoved,

@@ -6,6 +6,7 @@
  * - L1. A message is durable before its sender is answered; only then is the driver woken.
  */
 import * as Admission from "@turnstep/core/Admission"
+import { Claim } from "@turnstep/core/Claim"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
 import * as Ids from "@turnstep/core/Ids"
 import { Journal, type Lookup, type View } from "@turnstep/core/Journal"
@@ -23,12 +24,14 @@ import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
 import { Prepare } from "./Prepare.ts"
 import { type Input, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
+import * as SessionHistory from "./SessionHistory.ts"
 import * as Watch from "./Watch.ts"
 
 export const layer = Layer.effect(
   Sessions,
   Effect.gen(function* () {
     const journal = yield* Journal
+    const claims = yield* Claim
     const drivers = yield* Drivers
     const hub = yield* EventHub
     const prepare = yield* Prepare
@@ -114,7 +117,12 @@ export const layer = Layer.effect(
         withdraw: (itemId) => admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)),
         events: (page) => journal.read(id, page),
         watch,
-        summary: summaryOf(id)
+        summary: summaryOf(id),
+        importHistory: (history) => SessionHistory.bringIn(journal, claims, hub, id, history),
+        exportHistory: (format) =>
+          Effect.map(Effect.andThen(summaryOf(id), journal.read(id, { after: 0 })), (events) =>
+            SessionHistory.takeOut(id, events, format)
+          )
       }
     }
 

@@ -20,12 +20,16 @@ import type {
   TurnNotFound,
   TurnNotRunning
 } from "@turnstep/core/TurnError"
+import type { FormatName } from "@turnstep/core/history/Contract"
+import type { Exported } from "@turnstep/core/history/Export"
+import type * as Import from "@turnstep/core/history/Import"
 import type { UserPart } from "@turnstep/core/Transcript"
 import type { DataOf, Delivery, Ephemeral, IfNotApplied, Limit, TurnEvent, Usage } from "@turnstep/core/TurnEvent"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import type { Partial } from "./EventHub.ts"
+import type { ImportError } from "./SessionHistory.ts"
 
 /** What is sent: a text, or parts with files. */
 export type Input = string | ReadonlyArray<UserPart>
@@ -108,6 +112,13 @@ export interface Session {
   /** Everything after a sequence number as it happens: no gap and no duplicate among the events. Never ends by itself. */
   readonly watch: (after: number) => Stream.Stream<Seen>
   readonly summary: Effect.Effect<Journal.Summary, SessionNotFound>
+  /**
+   * Brings in a history that some other system wrote, repaired, into a session in which nothing has happened yet: its next
+   * message goes on from there. The report names all that was done and what could not be taken along.
+   */
+  readonly importHistory: (history: Import.History) => Effect.Effect<Import.ImportReport, ImportError>
+  /** The messages of the session in a format, clean by its rules, with what it cannot carry. */
+  readonly exportHistory: (format: FormatName) => Effect.Effect<Exported, SessionNotFound>
 }
 
 export interface OpenOptions {

@@ -1,12 +1,11 @@
 /** The engine's suites: what a Turn does, whatever the store. */
 import * as Agent from "./Agent.ts"
-import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
 import * as Ephemeral from "./Ephemeral.ts"
 import * as Handover from "./Handover.ts"
+import * as History from "./History.ts"
 import * as Input from "./Input.ts"
 import * as ModelCall from "./ModelCall.ts"
-import * as Output from "./Output.ts"
 import * as Prepare from "./Prepare.ts"
 import * as RequestGate from "./RequestGate.ts"
 import * as Session from "./Session.ts"
@@ -24,11 +23,10 @@ export const suites = [
   RequestGate.suite,
   Steering.suite,
   Budget.suite,
-  Breaker.suite,
-  Output.suite,
   Session.suite,
   Handover.suite,
   Input.suite,
+  History.suite,
   Prepare.suite,
   Agent.suite,
   Watch.suite,

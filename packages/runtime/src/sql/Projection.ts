@@ -127,6 +127,7 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
     case "session.status":
       return ["status", { status: fact.data.status }]
     case "session.created":
+    case "history.imported":
     case "worker.claimed":
     case "transcript.repaired":
       return undefined

@@ -1,0 +1,99 @@
+/**
+ * Histories on their way into a session and out of it.
+ *
+ * Owns: when a history may come in, and the write it comes in with. Does not own: what is read of it and written
+ * (`core/history/Import`, `Export`), or the messages of the session (`SessionState`).
+ *
+ * - H1. A history comes before everything else: into a session that has none of its own, once, as one write.
+ * - H2. The write is fenced, like those of an owner, and expects the session as it was created: of two imports, or of an import
+ *   and a message, one is first and the import is refused otherwise.
+ * - H3. The same history again is no second one: who did not hear the answer may ask again.
+ */
+import * as Canonical from "@turnstep/core/Canonical"
+import type { Claim } from "@turnstep/core/Claim"
+import type { SessionId } from "@turnstep/core/Ids"
+import type { Journal } from "@turnstep/core/Journal"
+import type { Context, FormatName } from "@turnstep/core/history/Contract"
+import * as Export from "@turnstep/core/history/Export"
+import * as Import from "@turnstep/core/history/Import"
+import * as SessionState from "@turnstep/core/SessionState"
+import type { PastMessage } from "@turnstep/core/Transcript"
+import { SessionNotEmpty, type SessionNotFound } from "@turnstep/core/TurnError"
+import type { Fact, TurnEvent } from "@turnstep/core/TurnEvent"
+import * as Effect from "effect/Effect"
+import type { EventHub } from "./EventHub.ts"
+
+/** Why a history does not come in. */
+export type ImportError = Import.HistoryFormatUnclear | Import.HistoryEmpty | SessionNotEmpty | SessionNotFound
+
+/** Characters of JSON one event holds, as long as a single message is not longer. */
+const eventSize = 256 * 1024
+
+/** The last sequence number of a session in which nothing has happened yet. */
+const createdSeq = 1
+
+/** Brings a history in (H1, H2). */
+export const bringIn = Effect.fn("SessionHistory.bringIn")(function* (
+  journal: Journal["Service"],
+  claims: Claim["Service"],
+  hub: EventHub["Service"],
+  sessionId: SessionId,
+  history: Import.History
+): Effect.fn.Return<Import.ImportReport, ImportError> {
+  const read = Import.read(history)
+  if ("_tag" in read) return yield* read
+  const { messages, report } = read
+  const refused = new SessionNotEmpty({ sessionId })
+  const [second] = yield* journal.read(sessionId, { after: createdSeq, limit: 1 })
+  if (second !== undefined) {
+    // Not claimed in vain: whoever drives it would lose it.
+    if (second.type !== "history.imported" || !(yield* isThere(journal, sessionId, messages))) return yield* refused
+    return report // H3
+  }
+  const facts = factsOf(report.format, messages)
+  const events = yield* Effect.acquireUseRelease(
+    claims.acquire(sessionId),
+    ({ fence }) => journal.append({ sessionId, fence, expectedSeq: createdSeq, facts }),
+    ({ fence }) => claims.release(sessionId, fence)
+  ).pipe(
+    Effect.catchTags({ SeqBehind: () => refused, FenceLost: () => refused, SessionClaimed: () => refused }),
+    Effect.uninterruptible
+  )
+  hub.publish(sessionId, events)
+  return report
+})
+
+/** Whether the session began with these messages. */
+const isThere = (journal: Journal["Service"], sessionId: SessionId, messages: ReadonlyArray<PastMessage>) =>
+  Effect.map(journal.read(sessionId, { after: 0, types: ["history.imported"] }), (events) => {
+    const there = events.flatMap((event) => (event.type === "history.imported" ? event.data.messages : []))
+    return Canonical.digest(there) === Canonical.digest(messages)
+  })
+
+/** The messages as facts of one write, so that no event is much longer than others are. */
+const factsOf = (format: FormatName, messages: ReadonlyArray<PastMessage>): ReadonlyArray<Fact> => {
+  const facts: Array<Fact> = []
+  let part: Array<PastMessage> = []
+  let size = 0
+  const close = () => {
+    if (part.length > 0) facts.push({ type: "history.imported", data: { format, messages: part } })
+    part = []
+    size = 0
+  }
+  for (const message of messages) {
+    const length = JSON.stringify(message).length
+    if (size + length > eventSize) close()
+    part.push(message)
+    size += length
+  }
+  close()
+  return facts
+}
+
+/** Writes the messages of a session in a format: what came in and what its Turns added, without the agent's instructions. */
+export const takeOut = (
+  sessionId: SessionId,
+  events: ReadonlyArray<TurnEvent>,
+  format: FormatName,
+  context?: Context
+): Export.Exported => Export.write(format, SessionState.fold(sessionId, events).window, context)
