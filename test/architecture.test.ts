@@ -25,7 +25,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget Claim CrashPoint Doorbell Ledger SessionState MemoryStore SessionView ToolOutput TurnPlan"
+    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell ToolOutput Ledger SessionState MemoryStore SessionView TurnPlan"
   ],
   [
     "runtime/database",

@@ -156,7 +156,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
     it.effect("keeps one order of admissions and the owner's writes", () =>
       Effect.gen(function* () {
         const journal = yield* Journal
-        const owned = yield* Owned.started({ maxSteps: 1000 })
+        const owned = yield* Owned.started({ maxSteps: 1000, repeatedToolCallLimit: 1000 })
         const sends = Effect.forEach(
           Array.from({ length: 60 }, (_, index) => index),
           (index) => Owned.send(owned.sessionId, `m${index}`, { clientKey: `k${index % 50}`, delivery: "follow-up" }),
@@ -166,7 +166,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
           for (let done = 0; done < 20;) {
             const facts =
               owned.open().step?.state === "requested"
-                ? TurnPlan.accept(owned.state, owned.open(), Owned.calling("nope"), Owned.effectsOf).facts
+                ? TurnPlan.accept(owned.state, owned.open(), Owned.calling("nope"), Owned.policyOf).facts
                 : TurnPlan.nextStep(owned.state, owned.open(), 0)
             const exit = yield* Effect.result(owned.write(facts))
             if (Result.isSuccess(exit)) done++

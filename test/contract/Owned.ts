@@ -5,7 +5,7 @@ import * as Ids from "@turnstep/core/Ids"
 import type * as Inbox from "@turnstep/core/Inbox"
 import { Journal } from "@turnstep/core/Journal"
 import * as SessionState from "@turnstep/core/SessionState"
-import type { Fact } from "@turnstep/core/TurnEvent"
+import type { Fact, Limits } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -55,7 +55,7 @@ export const make = Effect.gen(function* () {
 })
 
 /** A session with an open Turn whose first step is requested. */
-export const started = (limits: { readonly maxSteps: number } = { maxSteps: 3 }) =>
+export const started = (limits: Limits = { maxSteps: 3 }) =>
   Effect.gen(function* () {
     const owned = yield* make
     yield* send(owned.sessionId, "go")
@@ -77,14 +77,16 @@ export const calling = (...names: ReadonlyArray<string>): TurnPlan.Response => (
 let calls = 0
 
 /** Tools that start with their effect class. */
-export const effectsOf: TurnPlan.EffectsOf = (tool) =>
-  (["pure", "idempotent", "queryable", "once"] as const).find((effects) => tool.startsWith(effects))
+export const policyOf: TurnPlan.PolicyOf = (tool) => {
+  const effects = (["pure", "idempotent", "queryable", "once"] as const).find((each) => tool.startsWith(each))
+  return effects === undefined ? undefined : { effects, domain: "server" }
+}
 
 /** A session with an open Turn whose first response called these tools; they are started. */
 export const called = (...names: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const owned = yield* started()
-    yield* owned.write(TurnPlan.accept(owned.state, owned.open(), calling(...names), effectsOf).facts)
+    yield* owned.write(TurnPlan.accept(owned.state, owned.open(), calling(...names), policyOf).facts)
     return owned
   })
 

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Budget from "@turnstep/core/Budget"
+import type { Limit } from "@turnstep/core/TurnEvent"
 
 const usage = (inputTokens: number, outputTokens: number) => ({ inputTokens, outputTokens })
 const nothing = { steps: 0, usage: usage(0, 0), now: 0 }
@@ -37,26 +38,27 @@ describe("Budget", () => {
 
   it("asks for an honest hand-back and names what is spent", () => {
     const limits = { maxSteps: 7, maxTokens: 500, maxCost: 3 }
-    assert.include(Budget.handBackPrompt(limits, "steps"), "step budget of this turn (7)")
-    assert.include(Budget.handBackPrompt(limits, "tokens"), "token budget of this turn (500)")
-    assert.include(Budget.handBackPrompt(limits, "cost"), "cost budget of this turn (3)")
-    assert.match(Budget.handBackPrompt(limits, "time"), /time of this turn/)
-    assert.match(Budget.handBackPrompt(limits, "steps"), /still open/)
-    assert.match(Budget.handBackPrompt(limits, "steps"), /Do not claim/)
+    const prompt = (limit: Limit) => Budget.handBackPrompt(Budget.reason(limits, limit))
+    assert.include(prompt("steps"), "step budget of this turn (7)")
+    assert.include(prompt("tokens"), "token budget of this turn (500)")
+    assert.include(prompt("cost"), "cost budget of this turn (3)")
+    assert.match(prompt("time"), /time of this turn/)
+    assert.match(prompt("steps"), /still open/)
+    assert.match(prompt("steps"), /Do not claim/)
   })
 
   it("counts answered and unanswered calls of each tool without claiming more", () => {
-    const text = Budget.handBackText({ maxSteps: 3 }, "steps", [
+    const text = Budget.handBackText(Budget.reason({ maxSteps: 3 }, "steps"), [
       { tool: "read", outcome: "ok" },
       { tool: "read", outcome: "failed" },
       { tool: "pay", outcome: "unknown" }
     ])
-    assert.match(text, /step budget of this turn \(3\) was spent before the work was finished/)
+    assert.match(text, /step budget of this turn \(3\) is spent; the work is not finished/)
     assert.match(text, /- read: 1 answered, 1 without success$/m)
     assert.match(text, /- pay: 0 answered, 1 with unknown outcome$/m)
   })
 
   it("says so when no tool was called", () => {
-    assert.include(Budget.handBackText({ maxSteps: 0 }, "steps", []), "No tool was called.")
+    assert.include(Budget.handBackText(Budget.reason({ maxSteps: 0 }, "steps"), []), "No tool was called.")
   })
 })

@@ -23,7 +23,10 @@ const ledgerOf = (attempt: number): Ledger.Ledger => {
 }
 
 const answer = (call: Ledger.Call) => {
-  call.answer = { wireId: call.wireId, name: call.name, isFailure: false, result: "ok" }
+  call.answer = Ledger.answerOf(call, {
+    type: "call.completed",
+    data: { callId: call.callId, isFailure: false, output: "ok", ms: 1 }
+  })
 }
 
 describe("Ledger", () => {

@@ -8,7 +8,7 @@ const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" })
 const boundaries = (text: string): Set<number> =>
   new Set([...Array.from(segmenter.segment(text), ({ index }) => index), text.length])
 
-const note = /\n\[… (\d+) of (\d+) characters left out; the full output is stored with the call …\]\n/
+const note = /\n\[… (\d+) of (\d+) characters left out; the full output is stored with the call: [^…]{1,200} …\]\n/
 
 /** Head and tail of a view. */
 const ends = (view: string) => {

@@ -22,7 +22,8 @@ const call = (id: string, name = "read", params: Json = {}): TurnPlan.ResponsePa
   params
 })
 
-const effectsOf: TurnPlan.EffectsOf = (tool) => (tool === "read" ? "pure" : tool === "pay" ? "once" : undefined)
+const policyOf: TurnPlan.PolicyOf = (tool) =>
+  tool === "read" || tool === "pay" ? { effects: tool === "read" ? "pure" : "once", domain: "server" } : undefined
 
 const openTurn = (log: Log.Log): OpenTurn => log.state.turn ?? assert.fail("no Turn is open")
 
@@ -40,7 +41,7 @@ const startNext = (log: Log.Log, bounds: Limits = limits): void => {
 }
 
 const accept = (log: Log.Log, ...parts: ReadonlyArray<TurnPlan.ResponsePart>) => {
-  const accepted = TurnPlan.accept(log.state, openTurn(log), response(parts), effectsOf)
+  const accepted = TurnPlan.accept(log.state, openTurn(log), response(parts), policyOf)
   log.write(accepted.facts)
   return accepted
 }
@@ -126,7 +127,7 @@ describe("TurnPlan", () => {
         log.state,
         openTurn(log),
         response([call("a"), call("b", "pay")], finishReason),
-        effectsOf
+        policyOf
       )
       assert.isEmpty(accepted.runnable)
       log.write(accepted.facts)
@@ -144,7 +145,7 @@ describe("TurnPlan", () => {
   it("does not run another tool than the model named", () => {
     const log = running()
     const { facts, runnable } = TurnPlan.accept(log.state, openTurn(log), response([call("a", "re ad")]), (tool) =>
-      tool === "re_ad" ? "once" : undefined
+      tool === "re_ad" ? { effects: "once", domain: "server" } : undefined
     )
     assert.isEmpty(runnable)
     assert.match(String(outputOf(facts, Ids.callId(1, 1, 0))), /no tool named "re ad"/)
@@ -203,7 +204,7 @@ describe("TurnPlan", () => {
     completeAll(log)
     log.write(TurnPlan.nextStep(log.state, openTurn(log), 0))
     assert.deepStrictEqual([openTurn(log).step?.step, openTurn(log).step?.kind], [2, "hand-back"])
-    assert.strictEqual(TurnPlan.spentLimit(openTurn(log), 0), "steps")
+    assert.strictEqual(TurnPlan.mustEnd(openTurn(log), 0), "steps")
   })
 
   it("keeps only the words of a hand-back that calls tools all the same", () => {

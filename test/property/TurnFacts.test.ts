@@ -29,8 +29,10 @@ const params: ReadonlyArray<Json> = [
 const finishes = ["tool-calls", "tool-calls", "stop", "length", "content-filter", "unknown"]
 const texts = ["", " ", "hello", "\ud83d", "line\n"]
 
-const effectsOf: TurnPlan.EffectsOf = (tool) =>
-  ({ read: "pure", pay: "once", poll: "queryable", put: "idempotent" } as const)[tool]
+const policyOf: TurnPlan.PolicyOf = (tool) => {
+  const effects = ({ read: "pure", pay: "once", poll: "queryable", put: "idempotent" } as const)[tool]
+  return effects === undefined ? undefined : { effects, domain: "server" }
+}
 
 /** A session driven by chance: every choice is read off the tape. */
 const play = (tape: ReadonlyArray<number>): Log.Log => {
@@ -100,7 +102,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
         return log.write(TurnPlan.endTurn(log.state, turn, { type: "exhausted", limit: "steps" }, words))
       }
       const calls = draw(5)
-      if (calls > 0) return log.write(TurnPlan.accept(log.state, turn, answer(calls), effectsOf).facts)
+      if (calls > 0) return log.write(TurnPlan.accept(log.state, turn, answer(calls), policyOf).facts)
       const words = TurnPlan.acceptFinal(log.state, turn, answer(0))
       return log.write(TurnPlan.endTurn(log.state, turn, { type: "completed" }, words))
     }

@@ -27,7 +27,7 @@ describe("EventWriter", () => {
       Effect.gen(function* () {
         const event = { ...fact, seq: 5, at: 1_764_475_200_123 } as TurnEvent.TurnEvent
         const decoded = yield* Schema.decodeUnknownEffect(StreamEvent)(JSON.parse(EventWriter.json(session, event)))
-        assert.deepInclude(decoded, { v: 1, seq: 5, at: event.at, sessionId: session, type: fact.type })
+        assert.deepInclude<object>(decoded, { v: 1, seq: 5, at: event.at, sessionId: session, type: fact.type })
         assert.deepStrictEqual<unknown>(
           TurnEvent.decodeFact({ type: decoded.type, data: decoded.data }),
           TurnEvent.decodeFact(JSON.parse(JSON.stringify(fact)))

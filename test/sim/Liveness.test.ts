@@ -6,7 +6,7 @@ import * as Faults from "./Faults.ts"
 /** What a suite of histories must have in it to say anything. */
 const faults = ["kill", "kill-in-store", "fail-before", "fail-after", "outage", "stop", "steal", "shutdown"]
 const events = ["inbox.moved", "inbox.returned", "worker.claimed", "call.completed", "call.receipt"]
-const ends = ["turn.completed", "turn.exhausted", "turn.cancelled", "turn.failed"]
+const ends = ["turn.completed", "turn.exhausted", "turn.tripped", "turn.cancelled", "turn.failed"]
 
 describe("Simulation", () => {
   it("comes to rest after the last fault with every promise kept", { timeout: 300_000 }, () => {

@@ -6,7 +6,8 @@
  * - L1. One Turn at a time; it is settled, and its one terminal event follows at once.
  * - L2. A step is completed before the next one is requested, its calls are answered before it is completed.
  * - L3. Every call has one answer, and only calls that may run again are started again.
- * - L4. Work steps stop when a limit is spent; the hand-back is the last step, and only then.
+ * - L4. Work steps stop when a limit is spent or the Turn is tripped; the hand-back is the last step, and only then. A Turn
+ *   is tripped by what it asked for before, and nothing of what it then asks for is started.
  * - L5. Items are applied or returned once. A message is applied between two steps, right before its own text, and a Turn
  *   starts from the first item that waits.
  * - L6. A Turn that was told to stop is cancelled; no Turn fails for a reason of the engine's.
@@ -23,6 +24,7 @@ interface Turn {
   step: number
   state: "between" | "requested" | "accepted"
   isHandBack: boolean
+  isTripped: boolean
   isCancelling: boolean
   isSettled: boolean
   input: number
@@ -117,7 +119,9 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
     const isSpent = turn.step >= limits.maxSteps || turn.input + turn.output >= (limits.maxTokens ?? Infinity)
     const isLate = event.at >= (limits.deadline ?? Infinity)
     if (data.kind === "work" && isSpent) broken(`#${event.seq} a step with a spent budget (L4)`)
-    if (data.kind === "hand-back" && !isSpent && !isLate) broken(`#${event.seq} a hand-back with budget left (L4)`)
+    if (data.kind === "work" && turn.isTripped) broken(`#${event.seq} a step of a tripped Turn (L4)`)
+    if (data.kind === "hand-back" && !isSpent && !isLate && !turn.isTripped)
+      broken(`#${event.seq} a hand-back with budget left (L4)`)
     if (turn.isHandBack) broken(`#${event.seq} a step after the hand-back (L4)`)
     turn.step = data.step
     turn.state = "requested"
@@ -186,6 +190,7 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
           step: 0,
           state: "between",
           isHandBack: false,
+          isTripped: false,
           isCancelling: false,
           isSettled: false,
           input: 0,
@@ -220,6 +225,8 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
         const call = calls.get(event.data.callId)
         if (call === undefined || call.isAnswered || event.data.attempt !== ++call.attempts) {
           broken(`#${event.seq} starts ${event.data.callId} out of order (L3)`)
+        } else if (turn?.isTripped === true) {
+          broken(`#${event.seq} starts a call of a tripped Turn (L4)`)
         } else if (call.attempts > 1 && (call.data.effects === "once" || call.data.effects === "queryable")) {
           broken(`#${event.seq} starts ${event.data.callId} (${call.data.effects}) again (L3)`)
         }
@@ -249,6 +256,17 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
         if (turn !== undefined) turn.isSettled = true
         break
       }
+      case "guard.repeated":
+        if (turn?.state !== "accepted" || turn.step !== event.data.step) broken(`#${event.seq} speaks of no step (L4)`)
+        if (event.data.verdict === "tripped") {
+          if (turn !== undefined) turn.isTripped = true
+          if (batch.some((call) => call.attempts > 0)) broken(`#${event.seq} trips over a call that ran (L4)`)
+        } else if (batch.some((call) => !call.isAnswered)) broken(`#${event.seq} notes what is not answered (L4)`)
+        break
+      case "turn.tripped":
+        if (turn?.isTripped !== true) broken(`#${event.seq} ends a Turn that did not trip (L4)`)
+        ended(event)
+        break
       case "turn.completed":
       case "turn.exhausted":
       case "turn.cancelled":

@@ -6,14 +6,17 @@
  * - M1. Every prompt keeps the provider contract.
  * - M2. A response that is accepted is never asked for again; under one claim a response is asked for once more only
  *   after a failure.
- * - M3. What the model was asked when its answer was accepted is what the log says it was asked (`Witness.answered`).
+ * - M3. Now and then it goes in circles: it asks again for what brought nothing new.
+ * - M4. What the model was asked when its answer was accepted is what the log says it was asked (`Witness.answered`).
  */
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { Dice } from "./Dice.ts"
 import * as PromptContract from "./PromptContract.ts"
@@ -69,13 +72,33 @@ export const make = (options: {
     streamText: (request) =>
       Stream.suspend(() => {
         const key = judge(request)
-        const script = draw(dice, request.toolChoice !== "none" || dice.chance(0.1), witness)
+        const again = lastCall(request.prompt)
+        const script =
+          again !== undefined && request.toolChoice !== "none" && dice.chance(0.9)
+            ? {
+                chunks: [[callOf(again, `call_${++witness.callIds}`), finish("tool-calls")]],
+                failure: undefined,
+                pace: 0
+              }
+            : draw(dice, request.toolChoice !== "none" || dice.chance(0.1), witness)
         // Counted before it is seen, so that the engine may react at once.
         if (script.failure !== undefined) witness.failures.set(key, (witness.failures.get(key) ?? 0) + 1)
         return play(script)
       })
   })
 }
+
+/** The call that a model which goes in circles makes again: one that brings nothing new. */
+const lastCall = (prompt: Prompt.Prompt): Prompt.ToolCallPart | undefined => {
+  const last = prompt.content.findLast((message) => message.role === "assistant")
+  const calls = last?.content.filter((part) => part.type === "tool-call") ?? []
+  const [only] = calls
+  return calls.length === 1 && isStale(only?.params) ? only : undefined
+}
+
+const isStale = Schema.is(Schema.Struct({ n: Schema.Literal(SimTools.stale) }))
+
+const callOf = ({ name, params }: Prompt.ToolCallPart, id: string): Part => ({ type: "tool-call", id, name, params })
 
 const play = ({ chunks, failure, pace }: Script): Stream.Stream<Part, AiError.AiError> => {
   const end = failure === undefined ? Stream.empty : Stream.fail(errorOf(failure))
@@ -144,7 +167,12 @@ const calls = (dice: Dice, witness: Witness): ReadonlyArray<Part> =>
   Array.from({ length: Number(dice.weighted({ 1: 4, 2: 3, 3: 2, 4: 1 })) }, (): Part => {
     const id = dice.weighted({ fresh: 16, again: 2, illegal: 1 })
     const fault = dice.weighted({ none: 20, unknown: 1, params: 1, json: 1 })
-    const params = fault === "params" ? { n: "one" } : fault === "json" ? '{"n": ' : { n: dice.below(5) }
+    const params =
+      fault === "params"
+        ? { n: "one" }
+        : fault === "json"
+          ? '{"n": '
+          : { n: dice.chance(0.4) ? SimTools.stale : dice.below(SimTools.stale) }
     return {
       type: "tool-call",
       id: id === "again" ? "call_1" : id === "illegal" ? "a b" : `call_${++witness.callIds}`,

@@ -36,7 +36,10 @@ export const toolkit = Toolkit.make(
 /** Names of the tools. */
 export const names = ["look", "put", "order", "charge"] as const
 
-/** What a call is answered when all goes well. */
+/** The argument of a call that is answered with the same words every time. */
+export const stale = 5
+
+/** What any other call is answered when all goes well. */
 export const resultOf = (callKey: string): string => `done ${callKey}`
 
 /** The handlers in one process. */
@@ -83,7 +86,7 @@ export const handlers = (options: {
       if (ending === "stops") return yield* Effect.interrupt
       const runs = witness.toolRuns.get(`${key} ${effects}`)
       if (runs !== undefined) runs.finished = { host: host.name, fence: store.fenceOf(host), at: world.now() }
-      return resultOf(key)
+      return n === stale ? "nothing new" : resultOf(key)
     })
 
   return toolkit.toLayer({

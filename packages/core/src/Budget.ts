@@ -35,25 +35,28 @@ export const spent = (limits: Limits, used: Used): Limit | undefined => {
 export const costOf = ({ price }: Limits, usage: Usage): number =>
   price === undefined ? 0 : (usage.inputTokens * price.input + usage.outputTokens * price.output) / 1_000_000
 
-/** What was spent, in words. */
-const nameOf = (limits: Limits, limit: Limit): string => {
+/** What is spent, in words. */
+export const reason = (limits: Limits, limit: Limit): string => {
   switch (limit) {
     case "steps":
-      return `The step budget of this turn (${limits.maxSteps})`
+      return `The step budget of this turn (${limits.maxSteps}) is spent`
     case "tokens":
-      return `The token budget of this turn (${limits.maxTokens})`
+      return `The token budget of this turn (${limits.maxTokens}) is spent`
     case "cost":
-      return `The cost budget of this turn (${limits.maxCost})`
+      return `The cost budget of this turn (${limits.maxCost}) is spent`
     case "time":
-      return "The time of this turn"
+      return "The time of this turn is spent"
   }
 }
 
-/** What the model is asked when a limit is spent: its last request has no tools. */
-export const handBackPrompt = (limits: Limits, limit: Limit): string =>
-  `${nameOf(limits, limit)} is spent and no tool can be called any more. ` +
+/** What the model is asked when its Turn must end, for a reason such as `reason` gives: its last request has no tools. */
+export const handBackPrompt = (why: string): string =>
+  `${why}, and ${noMoreTools} ` +
   "Hand control back to the human now: say what was done, what is still open, and what you suggest as the next step. " +
   "Do not claim that unfinished work is finished."
+
+/** By these words a text is known as such a question. */
+export const noMoreTools = "no tool can be called any more."
 
 /** One answered call of the Turn, for the deterministic hand-back. `unknown`: it may have had effects. */
 export interface Done {
@@ -62,9 +65,9 @@ export interface Done {
 }
 
 /** The hand-back the runtime writes when the model could not (B2). */
-export const handBackText = (limits: Limits, limit: Limit, calls: ReadonlyArray<Done>): string =>
+export const handBackText = (why: string, calls: ReadonlyArray<Done>): string =>
   [
-    `${nameOf(limits, limit)} was spent before the work was finished.`,
+    `${why}; the work is not finished.`,
     callsMade(calls),
     "Nothing beyond these calls was done. Send a message to go on; the next turn has a full budget again."
   ].join("\n")

@@ -30,6 +30,7 @@ export const recorded = [
   "step-requested",
   "response-accepted",
   "calls-registered",
+  "breaker-tripped",
   "tool-started",
   "result-recorded",
   "step-completed",
@@ -84,6 +85,8 @@ const boundaryOf = (fact: Fact): ReadonlyArray<Boundary> => {
       return ["step-requested"]
     case "message.added":
       return fact.data.role === "assistant" ? ["response-accepted"] : []
+    case "guard.repeated":
+      return fact.data.verdict === "tripped" ? ["breaker-tripped"] : []
     case "call.requested":
       return ["calls-registered"]
     case "call.started":
@@ -98,6 +101,7 @@ const boundaryOf = (fact: Fact): ReadonlyArray<Boundary> => {
       return ["turn-closing"]
     case "turn.completed":
     case "turn.exhausted":
+    case "turn.tripped":
     case "turn.cancelled":
     case "turn.failed":
       return ["turn-closed"]

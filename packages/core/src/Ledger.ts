@@ -1,17 +1,19 @@
 /**
  * The calls of one batch, each with the one answer it gets.
  *
- * Owns: which calls still need an answer, and what answers them when the Turn ends. Does not own: what a tool returns
- * (`ToolRun`) or where answers are kept (`Journal`).
+ * Owns: which calls still need an answer, what an answer is, and what answers them when the Turn ends. Does not own: what a
+ * tool returns (`ToolRun`) or where answers are kept (`Journal`).
  *
  * - L1. Every opened call gets exactly one answer; a second one is a bug and is refused.
  * - L2. The same function settles what is left for the living (the Turn's finalizer) and for the dead (the next owner).
  */
+import type * as Breaker from "./Breaker.ts"
 import type { Json } from "./Canonical.ts"
 import type { CallId } from "./Ids.ts"
 import * as Receipt from "./Receipt.ts"
-import type { EffectClass } from "./ToolPolicy.ts"
-import * as Transcript from "./Transcript.ts"
+import * as ToolOutput from "./ToolOutput.ts"
+import { type Domain, type EffectClass, mayRunAgain } from "./ToolPolicy.ts"
+import type * as Transcript from "./Transcript.ts"
 import type { DataOf, Fact } from "./TurnEvent.ts"
 
 /** A registered call. `attempt` is 0 until it is started. */
@@ -20,17 +22,32 @@ export interface Call {
   readonly wireId: string
   readonly name: string
   readonly params: Json
+  readonly argsDigest: string
   readonly effects: EffectClass
+  readonly domain: Domain
   attempt: number
-  answer: Transcript.Answer | undefined
+  answer: Answer | undefined
+}
+
+/** The answer of a call. `outcome` is for people who ask what was done. */
+export interface Answer extends Transcript.Answer {
+  readonly outcome: "ok" | "failed" | "unknown"
+  /** What the tool gave, of which `result` may show a part. */
+  readonly output: Json
+  /** Code units of the output that `result` leaves out. */
+  readonly omitted: number
+  /** Of what results are compared by, when that is not the output. */
+  readonly resultDigest: string | undefined
 }
 
 /** The calls of the current batch in the order of the response. Owned and changed by `SessionState` alone. */
 export interface Ledger {
   readonly calls: Array<Call>
+  /** What the runtime tells the model beside the results. */
+  note: string | undefined
 }
 
-export const empty = (): Ledger => ({ calls: [] })
+export const empty = (): Ledger => ({ calls: [], note: undefined })
 
 /** Registers a call (L1). */
 export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
@@ -39,7 +56,9 @@ export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
     wireId: data.wireId,
     name: data.name,
     params: data.params,
+    argsDigest: data.argsDigest,
     effects: data.effects,
+    domain: data.domain ?? "server",
     attempt: 0,
     answer: undefined
   })
@@ -55,9 +74,73 @@ export const openCalls = (ledger: Ledger): ReadonlyArray<Call> =>
 
 export const isSettled = (ledger: Ledger): boolean => ledger.calls.every((call) => call.answer !== undefined)
 
-/** The answers in the order of the calls; only meaningful when the ledger is settled. */
-export const answers = (ledger: Ledger): ReadonlyArray<Transcript.Answer> =>
-  ledger.calls.flatMap((call) => (call.answer === undefined ? [] : [call.answer]))
+/** A fact that answers a call. */
+export type Answering = Extract<Fact, { readonly type: "call.completed" | "call.receipt" }>
+
+export const isAnswering = (fact: Fact): fact is Answering =>
+  fact.type === "call.completed" || fact.type === "call.receipt"
+
+/** The answer that a fact gives a call. */
+export const answerOf = ({ name, wireId }: Call, fact: Answering): Answer => {
+  if (fact.type === "call.receipt") {
+    const { outcome, text } = fact.data
+    return {
+      wireId,
+      name,
+      isFailure: true,
+      result: text,
+      outcome: outcome === "outcome-unknown" ? "unknown" : "failed",
+      output: text,
+      omitted: 0,
+      resultDigest: undefined
+    }
+  }
+  const { isFailure, modelView, output, resultDigest } = fact.data
+  return {
+    wireId,
+    name,
+    isFailure,
+    result: modelView === undefined ? output : modelView.text,
+    outcome: isFailure ? "failed" : "ok",
+    output,
+    omitted: modelView?.omitted ?? 0,
+    resultDigest
+  }
+}
+
+/** The calls with the answers they have, and those that facts which are not recorded yet give them. */
+export const answered = (ledger: Ledger, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Call & { answer: Answer }> => {
+  const facts = new Map(unrecorded.filter(isAnswering).map((fact) => [fact.data.callId, fact]))
+  return ledger.calls.flatMap((call) => {
+    const fact = facts.get(call.callId)
+    const answer = call.answer ?? (fact === undefined ? undefined : answerOf(call, fact))
+    return answer === undefined ? [] : [{ ...call, answer }]
+  })
+}
+
+/** The round that answered calls are to the `Breaker`. */
+export const round = (calls: ReadonlyArray<Call & { answer: Answer }>): ReadonlyArray<Breaker.Answered> =>
+  calls.map(({ answer: { isFailure, output, resultDigest }, argsDigest, attempt, domain, effects, name }) => ({
+    name,
+    argsDigest,
+    effects,
+    domain,
+    refusal: attempt === 0 ? ToolOutput.toText(output) : undefined,
+    isFailure,
+    result: output,
+    digest: resultDigest
+  }))
+
+/**
+ * The answers in the order of the calls, as the model reads them; only meaningful when the ledger is settled. A note stands
+ * under the last result: the one place for words beside results that every provider takes.
+ */
+export const answers = ({ calls, note }: Ledger): ReadonlyArray<Transcript.Answer> => {
+  const given = calls.flatMap(({ answer }) => (answer === undefined ? [] : [answer]))
+  const last = given.at(-1)
+  if (note === undefined || last === undefined) return given
+  return [...given.slice(0, -1), { ...last, result: `${ToolOutput.toText(last.result)}\n\n${note}` }]
+}
 
 /** The receipts for every call still open (L2). */
 export const receipts = (
@@ -81,7 +164,7 @@ export const receipt = (call: Call, cause: Receipt.Cause): Extract<Fact, { reado
  */
 export const recovery = (ledger: Ledger): ReadonlyArray<Fact> =>
   openCalls(ledger).map((call): Fact => {
-    const mayRun = call.attempt === 0 || call.effects === "pure" || call.effects === "idempotent"
+    const mayRun = call.attempt === 0 || mayRunAgain(call.effects)
     return mayRun
       ? { type: "call.started", data: { callId: call.callId, attempt: call.attempt + 1 } }
       : receipt(call, "lost")

@@ -9,15 +9,17 @@
  * - S1. The fold is deterministic: the same events give the same state.
  * - S2. A fact that cannot follow from the state is refused (`IllegalFact`): one open Turn, no step while calls are open,
  *   one answer per call, no message inside a step but its answer, no closed Turn with open calls.
- * - S3. The window only grows, and its messages keep their identity from step to step.
+ * - S3. The window only grows, and its messages keep their identity from request to request.
  */
 import type * as Prompt from "effect/ai/Prompt"
+import * as Breaker from "./Breaker.ts"
 import type * as Budget from "./Budget.ts"
+import * as FailureBudget from "./FailureBudget.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
 import * as Transcript from "./Transcript.ts"
-import type { DataOf, Fact, Figures, Limits, TurnEvent, Usage } from "./TurnEvent.ts"
+import type { DataOf, Fact, Figures, Limits, Terminal, TurnEvent, Usage } from "./TurnEvent.ts"
 
 /** A fact that cannot follow from the state it met: a bug of the writer (S2). */
 export class IllegalFact extends Error {
@@ -51,6 +53,10 @@ export interface OpenTurn {
   takeovers: number
   /** Calls of this Turn that have an answer, for the hand-back. */
   readonly done: Array<Budget.Done>
+  breaker: Breaker.Breaker
+  failures: FailureBudget.FailureBudget
+  /** The loop that ends it. */
+  tripped: DataOf<"guard.repeated"> | undefined
 }
 
 export interface SessionState {
@@ -167,6 +173,10 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
         throw new IllegalFact(fact, "nothing is requested")
       return
     }
+    case "step.slimmed":
+      return slim(state, fact)
+    case "guard.repeated":
+      return fact.data.verdict === "noted" ? addNote(state, fact) : trip(state, fact)
     case "message.added":
       return addMessage(state, fact)
     case "call.requested": {
@@ -183,30 +193,24 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
     }
     case "call.started": {
       const call = callOf(state, fact, fact.data.callId)
+      if (state.turn?.tripped !== undefined) throw new IllegalFact(fact, "the Turn is tripped")
       if (fact.data.attempt !== call.attempt + 1) throw new IllegalFact(fact, "attempts are numbered in order")
       if (call.effects === "once" && fact.data.attempt > 1) throw new IllegalFact(fact, "it must never run twice")
       call.attempt = fact.data.attempt
       return
     }
-    case "call.completed": {
-      const { isFailure, modelView, output, callId } = fact.data
-      const result = modelView === undefined ? output : modelView.text
-      return answer(state, fact, callId, isFailure ? "failed" : "ok", result)
-    }
-    case "call.receipt": {
-      const { callId, outcome, text } = fact.data
-      return answer(state, fact, callId, outcome === "outcome-unknown" ? "unknown" : "failed", text)
-    }
+    case "call.completed":
+    case "call.receipt":
+      return answer(state, fact)
     case "turn.settled":
       if (!Ledger.isSettled(turnOf(state, fact, fact.data.turnId).ledger)) throw new IllegalFact(fact, "calls are open")
       return
     case "turn.completed":
     case "turn.exhausted":
+    case "turn.tripped":
     case "turn.cancelled":
     case "turn.failed":
-      if (!Ledger.isSettled(turnOf(state, fact, fact.data.turnId).ledger)) throw new IllegalFact(fact, "calls are open")
-      state.turn = undefined
-      return
+      return endTurn(state, fact)
   }
 }
 
@@ -236,8 +240,19 @@ const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
     usage: { inputTokens: 0, outputTokens: 0 },
     cancelling: undefined,
     takeovers: 0,
-    done: []
+    done: [],
+    breaker: Breaker.empty,
+    failures: FailureBudget.empty,
+    tripped: undefined
   }
+}
+
+const endTurn = (state: SessionState, fact: FactOf<Terminal["type"]>): void => {
+  const turn = turnOf(state, fact, fact.data.turnId)
+  if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
+  if (fact.type === "turn.tripped" && turn.tripped === undefined)
+    throw new IllegalFact(fact, "it did not repeat itself")
+  state.turn = undefined
 }
 
 const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
@@ -249,6 +264,7 @@ const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
   if (fact.data.kind === "work" && previous >= turn.limits.maxSteps) {
     throw new IllegalFact(fact, "the step budget is spent")
   }
+  if (fact.data.kind === "work" && turn.tripped !== undefined) throw new IllegalFact(fact, "the Turn is tripped")
   turn.step = { step: fact.data.step, kind: fact.data.kind, state: "requested", figures: noFigures }
   turn.ledger = Ledger.empty()
 }
@@ -280,19 +296,57 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
 }
 
-const answer = (
-  state: SessionState,
-  fact: Fact,
-  callId: Ids.CallId,
-  outcome: Budget.Done["outcome"],
-  result: Transcript.Answer["result"]
-): void => {
-  const call = callOf(state, fact, callId)
+const answer = (state: SessionState, fact: Ledger.Answering): void => {
+  const call = callOf(state, fact, fact.data.callId)
   const turn = openTurn(state, fact)
   turn.takeovers = 0
-  call.answer = { wireId: call.wireId, name: call.name, isFailure: outcome !== "ok", result }
-  turn.done.push({ tool: call.name, outcome })
-  if (Ledger.isSettled(turn.ledger)) keep(state, () => Transcript.toolMessage(Ledger.answers(turn.ledger)))
+  call.answer = Ledger.answerOf(call, fact)
+  turn.done.push({ tool: call.name, outcome: call.answer.outcome })
+  if (call.attempt > 0) {
+    turn.failures = FailureBudget.observe(turn.failures, call.domain, call.answer.outcome !== "ok")
+  }
+  if (!Ledger.isSettled(turn.ledger)) return
+  keep(state, () => Transcript.toolMessage(Ledger.answers(turn.ledger)))
+  turn.breaker = Breaker.observe(turn.breaker, Ledger.round(Ledger.answered(turn.ledger, [])))
+}
+
+/** The step whose results the model is about to read. */
+const answeredStep = (state: SessionState, fact: FactOf<"guard.repeated" | "step.slimmed">): OpenTurn => {
+  const turn = turnOf(state, fact, fact.data.turnId)
+  const { step, ledger } = turn
+  if (step?.step !== fact.data.step || step.state !== "accepted" || ledger.calls.length === 0)
+    throw new IllegalFact(fact, "the step has no calls")
+  if (!Ledger.isSettled(ledger)) throw new IllegalFact(fact, "calls are open")
+  return turn
+}
+
+/** Shows the results of the step as they now are, in place of the message that was last (S3: nobody has read it). */
+const showAgain = (state: SessionState, turn: OpenTurn): void => {
+  if (state.keepsWindow) state.window[state.window.length - 1] = Transcript.toolMessage(Ledger.answers(turn.ledger))
+}
+
+const slim = (state: SessionState, fact: FactOf<"step.slimmed">): void => {
+  const turn = answeredStep(state, fact)
+  for (const { callId, omitted, text } of fact.data.views) {
+    const call = turn.ledger.calls.find((each) => each.callId === callId)
+    if (call?.answer === undefined) throw new IllegalFact(fact, `${callId} is not of this step`)
+    call.answer = { ...call.answer, result: text, omitted }
+  }
+  showAgain(state, turn)
+}
+
+const addNote = (state: SessionState, fact: FactOf<"guard.repeated">): void => {
+  const turn = answeredStep(state, fact)
+  turn.ledger.note = fact.data.text
+  showAgain(state, turn)
+}
+
+const trip = (state: SessionState, fact: FactOf<"guard.repeated">): void => {
+  const turn = turnOf(state, fact, fact.data.turnId)
+  if (turn.step?.step !== fact.data.step || turn.step.state !== "accepted" || turn.tripped !== undefined)
+    throw new IllegalFact(fact, "no calls are asked for")
+  if (turn.ledger.calls.some(({ attempt }) => attempt > 0)) throw new IllegalFact(fact, "a call was started")
+  turn.tripped = fact.data
 }
 
 const keep = (state: SessionState, message: () => Prompt.Message): void => {

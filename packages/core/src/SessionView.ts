@@ -70,7 +70,15 @@ export const CallView = Schema.Struct({
 export type CallView = typeof CallView.Type
 
 /** How far a Turn has come. */
-export const TurnState = Schema.Literals(["running", "cancelling", "completed", "exhausted", "cancelled", "failed"])
+export const TurnState = Schema.Literals([
+  "running",
+  "cancelling",
+  "completed",
+  "exhausted",
+  "tripped",
+  "cancelled",
+  "failed"
+])
 export type TurnState = typeof TurnState.Type
 
 /** A Turn. */
@@ -92,6 +100,8 @@ export const TurnView = Schema.Struct({
   messageId: Schema.optionalKey(MessageId),
   /** The limit that ended it. */
   limit: Schema.optionalKey(Limit),
+  /** The loop that ended it. */
+  tripped: Schema.optionalKey(Schema.Struct({ code: Schema.String, reason: Schema.String })),
   cancel: Schema.optionalKey(
     Schema.Struct({ by: Schema.Literals(["user", "caller"]), reason: Schema.optionalKey(Schema.String) })
   ),
@@ -141,7 +151,13 @@ export const messages = (events: Iterable<TurnEvent>): ReadonlyArray<MessageView
 }
 
 /** The types `calls` needs (V2). */
-export const callTypes: ReadonlyArray<Type> = ["call.requested", "call.started", "call.completed", "call.receipt"]
+export const callTypes: ReadonlyArray<Type> = [
+  "call.requested",
+  "call.started",
+  "call.completed",
+  "call.receipt",
+  "step.slimmed"
+]
 
 /** The calls, in the order they were requested (V1). */
 export const calls = (events: Iterable<TurnEvent>): ReadonlyArray<CallView> => {
@@ -151,6 +167,11 @@ export const calls = (events: Iterable<TurnEvent>): ReadonlyArray<CallView> => {
     else if (isOneOf(event, "call.started", "call.completed", "call.receipt")) {
       const view = views.get(event.data.callId)
       if (view !== undefined) views.set(view.id, { ...view, ...callChange(event, view) })
+    } else if (event.type === "step.slimmed") {
+      for (const { callId, ...modelView } of event.data.views) {
+        const view = views.get(callId)
+        if (view !== undefined) views.set(callId, { ...view, modelView })
+      }
     }
   }
   return [...views.values()]
@@ -192,6 +213,7 @@ export const turnTypes: ReadonlyArray<Type> = [
   "turn.settled",
   "turn.completed",
   "turn.exhausted",
+  "turn.tripped",
   "turn.cancelled",
   "turn.failed"
 ]
@@ -229,6 +251,10 @@ const turnChange = (event: TurnEvent, view: TurnView): Partial<TurnView> => {
     case "turn.exhausted": {
       const { limit, messageId, steps, usage } = event.data
       return { state: "exhausted", endedAt: event.at, steps, usage, limit, messageId }
+    }
+    case "turn.tripped": {
+      const { code, messageId, reason, steps, usage } = event.data
+      return { state: "tripped", endedAt: event.at, steps, usage, messageId, tripped: { code, reason } }
     }
     case "turn.cancelled": {
       const { steps, usage } = event.data

@@ -1,10 +1,14 @@
 /**
- * The model's view of a tool result: an oversized text keeps its head and its tail, the middle is named and left out.
- * The full result stays in the journal and in the events (mechanism E1).
+ * The model's view of tool results: what is too large keeps its head and its tail, the middle is named and left out, for one
+ * result and for a batch together. The full result stays in the journal and in the events (mechanism E1).
  *
  * - O1. No code point and no grapheme cluster is ever cut.
- * - O2. A view never exceeds its cap, in UTF-16 code units.
+ * - O2. A view never exceeds its cap, in UTF-16 code units; the views of a batch never exceed theirs together, unless there
+ *   are so many that not even the notes have room.
+ * - O3. A view of a view is that view.
  */
+import type { Json } from "./Canonical.ts"
+import type { CallId } from "./Ids.ts"
 
 /** Limits of a view, in UTF-16 code units. `head` and `tail` are shares of the original. */
 export interface Limits {
@@ -26,21 +30,73 @@ export interface View {
 export const toText = (result: unknown): string =>
   typeof result === "string" ? result : (JSON.stringify(result) ?? "null")
 
-/** Cuts an oversized text to head and tail. A text within the cap is returned unchanged. */
-export const slim = (text: string, limits: Limits = defaultLimits): View => {
+/** What the model can do about a part that was left out, when nothing better is known. */
+export const askForLess = "to see more, call the tool again for a part of it"
+
+/** Code units that the results of one step may have together, as the model reads them: 262,144, about 65,000 tokens. */
+export const stepAllowance = 262_144
+
+/**
+ * Cuts an oversized text to head and tail. A text within the cap is returned unchanged. `how` says how to get what is left
+ * out, in at most 200 code units.
+ */
+export const slim = (text: string, limits: Limits = defaultLimits, how = askForLess): View => {
   if (text.length <= limits.cap) return { text, omitted: 0 }
-  const room = Math.max(0, limits.cap - NOTE_ROOM)
+  const room = Math.max(0, limits.cap - NOTE_ROOM - how.length)
   const scale = Math.min(1, room / (text.length * (limits.head + limits.tail)))
   // Asked in the whole text: a window around the cut could begin inside a cluster and see boundaries that are none.
   const clusters = graphemes.segment(text)
   const head = text.slice(0, boundaryBefore(clusters, Math.floor(text.length * limits.head * scale)))
   const tail = text.slice(boundaryAfter(clusters, text.length - Math.floor(text.length * limits.tail * scale)))
   const omitted = text.length - head.length - tail.length
-  const note = `\n[… ${omitted} of ${text.length} characters left out; the full output is stored with the call …]\n`
+  const note = `\n[… ${omitted} of ${text.length} characters left out; the full output is stored with the call: ${how} …]\n`
   return { text: (head + note + tail).slice(0, Math.max(limits.cap, 0)), omitted }
 }
 
-/** The note with two 16-digit counts fits in this many code units (O2). */
+/** A result of a batch. `result` is what the model is to read of it, `output` all of it. */
+export interface Result {
+  readonly callId: CallId
+  readonly result: Json
+  readonly output: Json
+  readonly omitted: number
+}
+
+/**
+ * The views that must be shorter so that a batch keeps within the step's allowance. The largest give first, down to one
+ * size, whatever the single result was allowed: a step of many whole files floods the context as well as one large output.
+ * A result that is alone has its own cap and no other.
+ */
+export const slimBatch = (
+  results: ReadonlyArray<Result>,
+  allowance: number = stepAllowance
+): ReadonlyArray<View & { readonly callId: CallId }> => {
+  const texts = results.map(({ result }) => toText(result))
+  const sizes = texts.map(({ length }) => length)
+  if (results.length < 2 || sizes.reduce((sum, size) => sum + size, 0) <= allowance) return []
+  const cap = level(sizes, allowance)
+  return results.flatMap(({ callId, omitted, output, result }, index) => {
+    const shown = texts[index] ?? ""
+    if (shown.length <= cap) return []
+    // From the whole output: what is cut out of a view would miss the view's own note.
+    const whole = omitted > 0 ? toText(output) : shown
+    const view = slim(whole.length > shown.length ? whole : shown, { cap, head: 0.5, tail: 0.5 })
+    return view.text === result ? [] : [{ callId, ...view }]
+  })
+}
+
+/** The size down to which the largest must come so that all have room. */
+const level = (sizes: ReadonlyArray<number>, allowance: number): number => {
+  let left = allowance
+  let count = sizes.length
+  for (const size of sizes.toSorted((a, b) => a - b)) {
+    if (size * count > left) break
+    left -= size
+    count--
+  }
+  return count === 0 ? allowance : Math.floor(left / count)
+}
+
+/** The note with two 16-digit counts fits in this many code units, without what it says of the rest (O2). */
 const NOTE_ROOM = 128
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" })

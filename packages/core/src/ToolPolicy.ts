@@ -7,9 +7,12 @@
  *
  * Owns: the policy vocabulary and its defaults (`spec: tool policy`). Does not own: how a policy is carried out (`ToolRun`).
  */
+import type { Json } from "./Canonical.ts"
+import * as Noise from "./Noise.ts"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
+import type * as Schedule from "effect/Schedule"
 
 /**
  * What running the tool again would do.
@@ -29,7 +32,29 @@ export const Effects = Context.Reference<EffectClass | undefined>("core/ToolPoli
   defaultValue: () => undefined
 })
 
-/** How long one call may take. Default two minutes. */
+/**
+ * Where the tool runs.
+ *
+ * - `server`: in this process, or called from it
+ * - `client`, `local`, `desktop`, `plugin`: at the user's; the last three have a `FailureBudget`
+ * - `mcp`: a server of tools
+ * - `provider`: at the provider of the model
+ */
+export type Domain = "server" | "client" | "local" | "desktop" | "plugin" | "mcp" | "provider"
+
+/** The tool's domain. Default `server`. */
+export const Domain = Context.Reference<Domain>("core/ToolPolicy/Domain", { defaultValue: () => "server" })
+
+/**
+ * What two results of the tool are compared by, to see whether a repeated call brought anything new (`Breaker`). By default
+ * a tool that only reads is compared by its whole result, since a new time may be what it was asked for; a tool with effects
+ * without times and ids (`Noise.mask`), which are new each time it does the same.
+ */
+export const Normalise = Context.Reference<((result: Json) => Json) | undefined>("core/ToolPolicy/Normalise", {
+  defaultValue: () => undefined
+})
+
+/** How long one attempt of a call may take. Default two minutes. */
 export const Timeout = Context.Reference<Duration.Duration>("core/ToolPolicy/Timeout", {
   defaultValue: () => Duration.minutes(2)
 })
@@ -39,27 +64,64 @@ export const Output = Context.Reference<OutputPolicy>("core/ToolPolicy/Output", 
   defaultValue: () => "slim"
 })
 
+/**
+ * Calls of one batch with the same key run one after the other, in the order of the response; all others side by side. A
+ * key, or a function of the call's arguments that may give none. Default: none.
+ */
+export const Exclusive = Context.Reference<string | ((params: Json) => string | undefined) | undefined>(
+  "core/ToolPolicy/Exclusive",
+  { defaultValue: () => undefined }
+)
+
+/** When a call that failed is run again; only of tools that are `pure` or `idempotent`. Default: never. */
+export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>("core/ToolPolicy/Retry", {
+  defaultValue: () => undefined
+})
+
 export interface ToolPolicy {
   readonly effects: EffectClass
+  readonly domain: Domain
+  /** `undefined`: results are compared as they are. */
+  readonly normalise: ((result: Json) => Json) | undefined
   readonly timeout: Duration.Duration
   readonly output: OutputPolicy
+  /** The key of `Exclusive` for a call's arguments. */
+  readonly exclusive: (params: Json) => string | undefined
+  readonly retry: Schedule.Schedule<unknown> | undefined
 }
 
 /** The policy of a tool, defaults filled in. */
 export const of = (tool: Tool.Any): ToolPolicy => {
   const annotations = tool.annotations
+  const exclusive = Context.get(annotations, Exclusive)
+  const effects =
+    Context.get(annotations, Effects) ??
+    (Context.get(annotations, Tool.Readonly)
+      ? "pure"
+      : Context.get(annotations, Tool.Idempotent)
+        ? "idempotent"
+        : "once")
   return {
-    effects:
-      Context.get(annotations, Effects) ??
-      (Context.get(annotations, Tool.Readonly)
-        ? "pure"
-        : Context.get(annotations, Tool.Idempotent)
-          ? "idempotent"
-          : "once"),
+    effects,
+    domain: Context.get(annotations, Domain),
+    normalise: Context.get(annotations, Normalise) ?? (effects === "pure" ? undefined : Noise.mask),
     timeout: Context.get(annotations, Timeout),
-    output: Context.get(annotations, Output)
+    output: Context.get(annotations, Output),
+    exclusive: typeof exclusive === "function" ? exclusive : () => exclusive,
+    retry: mayRunAgain(effects) ? Context.get(annotations, Retry) : undefined
   }
 }
 
 /** The policy of a call to a tool that does not exist: it is answered, never run. */
-export const unknownTool: ToolPolicy = { effects: "pure", timeout: Duration.zero, output: "slim" }
+export const unknownTool: ToolPolicy = {
+  effects: "pure",
+  domain: "server",
+  normalise: undefined,
+  timeout: Duration.zero,
+  output: "slim",
+  exclusive: () => undefined,
+  retry: undefined
+}
+
+/** Whether running a call again under its key does no harm. */
+export const mayRunAgain = (effects: EffectClass): boolean => effects === "pure" || effects === "idempotent"

@@ -31,7 +31,11 @@ export const Limits = Schema.Struct({
   /** In the currency of `price`, which is per million tokens. */
   maxCost: Schema.optionalKey(Schema.Finite),
   price: Schema.optionalKey(Schema.Struct({ input: Schema.Finite, output: Schema.Finite })),
-  deadline: Schema.optionalKey(Schema.Finite)
+  deadline: Schema.optionalKey(Schema.Finite),
+  /** How often the same calls may be asked for in a row (`Breaker`). */
+  repeatedToolCallLimit: Schema.optionalKey(Count),
+  /** Failures in a row after which a domain is out of use (`FailureBudget`). */
+  failureLimit: Schema.optionalKey(Count)
 })
 export type Limits = typeof Limits.Type
 
@@ -50,6 +54,9 @@ export type IfNotApplied = typeof IfNotApplied.Type
 /** Effect class of the called tool, frozen when the call was registered. */
 export const Effects = Schema.Literals(["pure", "idempotent", "queryable", "once"])
 
+/** Where the called tool runs, frozen when the call was registered. */
+export const Domain = Schema.Literals(["server", "client", "local", "desktop", "plugin", "mcp", "provider"])
+
 /** Why a Turn failed, as a value: `code` is stable, `message` is for people. */
 export const Failure = Schema.Struct({ code: Schema.String, message: Schema.String })
 export type Failure = typeof Failure.Type
@@ -60,7 +67,9 @@ const event = <const Type extends string, Fields extends Schema.Struct.Fields>(t
 const SessionCreated = event("session.created", {
   agent: Schema.String,
   title: Schema.optionalKey(Schema.String),
-  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  /** The session was created for this history (`Import.digestOf`), which is the next to come. */
+  history: Schema.optionalKey(Schema.String)
 })
 
 /**
@@ -127,6 +136,16 @@ const TurnExhausted = event("turn.exhausted", {
   usage: Usage,
   messageId: MessageId
 })
+const TurnTripped = event("turn.tripped", {
+  turnId: TurnId,
+  /** `REPEATED_IDENTICAL_TOOL_CALL`. */
+  code: Schema.String,
+  /** What it did over and over, for people. */
+  reason: Schema.String,
+  steps: Count,
+  usage: Usage,
+  messageId: MessageId
+})
 const TurnCancelled = event("turn.cancelled", {
   turnId: TurnId,
   by: Schema.Literals(["user", "caller"]),
@@ -147,6 +166,30 @@ const StepCompleted = event("step.completed", {
   ...figureFields
 })
 
+/**
+ * The step's calls came again with the same results (`noted`: the model is told under the last result), or were asked for
+ * once too often (`tripped`: they are not executed, and the Turn hands back).
+ */
+const GuardRepeated = event("guard.repeated", {
+  turnId: TurnId,
+  step: Count,
+  verdict: Schema.Literals(["noted", "tripped"]),
+  code: Schema.String,
+  /** Rounds the loop has, and how often it came, the one that was refused included. */
+  period: Count,
+  count: Count,
+  /** Names of the tools called in it. */
+  tools: Schema.Array(Schema.String),
+  /** What the model reads, or why the Turn ends. */
+  text: Schema.String
+})
+/** The step's results were together more than the model is to read at once: these are shown shorter. */
+const StepSlimmed = event("step.slimmed", {
+  turnId: TurnId,
+  step: Count,
+  views: Schema.Array(Schema.Struct({ callId: CallId, text: Schema.String, omitted: Count }))
+})
+
 const MessageAdded = event("message.added", {
   messageId: MessageId,
   role: Schema.Literals(["user", "assistant"]),
@@ -161,7 +204,9 @@ const CallRequested = event("call.requested", {
   name: Schema.String,
   params: Schema.Json,
   argsDigest: Schema.String,
-  effects: Effects
+  effects: Effects,
+  /** Default `server`. */
+  domain: Schema.optionalKey(Domain)
 })
 const CallStarted = event("call.started", { callId: CallId, attempt: Count })
 const CallCompleted = event("call.completed", {
@@ -170,6 +215,8 @@ const CallCompleted = event("call.completed", {
   output: Schema.Json,
   /** What the model reads instead of the output, when that is not the output itself. */
   modelView: Schema.optionalKey(Schema.Struct({ text: Schema.String, omitted: Count })),
+  /** SHA-256 of what the `Breaker` compares results by, when that is not the output itself. */
+  resultDigest: Schema.optionalKey(Schema.String),
   ms: Schema.Finite
 })
 const CallReceipt = event("call.receipt", { callId: CallId, outcome: Outcome, text: Schema.String })
@@ -199,11 +246,14 @@ export const Fact = Schema.Union([
   TurnSettled,
   TurnCompleted,
   TurnExhausted,
+  TurnTripped,
   TurnCancelled,
   TurnFailed,
   WorkerClaimed,
   StepStarted,
   StepCompleted,
+  StepSlimmed,
+  GuardRepeated,
   MessageAdded,
   CallRequested,
   CallStarted,
@@ -223,14 +273,19 @@ export type TurnEvent = Fact & { readonly seq: number; readonly at: number }
 /** Decodes a stored fact; a row that does not decode is a bug of ours. */
 export const decodeFact = Schema.decodeUnknownSync(Fact)
 
-/** Events after which a Turn is over. */
-export const isTerminal = (
-  fact: Fact
-): fact is Extract<Fact, { readonly type: "turn.completed" | "turn.exhausted" | "turn.cancelled" | "turn.failed" }> =>
-  fact.type === "turn.completed" ||
-  fact.type === "turn.exhausted" ||
-  fact.type === "turn.cancelled" ||
-  fact.type === "turn.failed"
+/** Types of the events after which a Turn is over. */
+export const terminalTypes = [
+  "turn.completed",
+  "turn.exhausted",
+  "turn.tripped",
+  "turn.cancelled",
+  "turn.failed"
+] as const satisfies ReadonlyArray<Type>
+
+/** An event after which a Turn is over. */
+export type Terminal = Extract<Fact, { readonly type: (typeof terminalTypes)[number] }>
+
+export const isTerminal = (fact: Fact): fact is Terminal => (terminalTypes as ReadonlyArray<Type>).includes(fact.type)
 
 /** What is shown but not kept: no `seq`, lost with the connection. */
 export type Ephemeral =

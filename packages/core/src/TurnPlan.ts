@@ -6,16 +6,20 @@
  * - P1. A response is registered with all its calls before any of them runs.
  * - P2. Steering is applied after all results of a batch and before the next request, in the same write as that request.
  * - P3. A Turn ends with one receipt for every open call, then `turn.settled`, then its terminal fact.
+ * - P4. What repeats itself is stopped before it runs: a Turn that trips has started nothing of its last batch.
  */
 import type { Json } from "./Canonical.ts"
+import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
 import * as Canonical from "./Canonical.ts"
+import * as FailureBudget from "./FailureBudget.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
 import type { Cause } from "./Receipt.ts"
 import type { OpenTurn, SessionState } from "./SessionState.ts"
-import type { EffectClass } from "./ToolPolicy.ts"
+import * as ToolOutput from "./ToolOutput.ts"
+import type { ToolPolicy } from "./ToolPolicy.ts"
 import type { AssistantPart } from "./Transcript.ts"
 import * as Transcript from "./Transcript.ts"
 import type { DataOf, Fact, Failure, Figures, Limit, Limits, Usage } from "./TurnEvent.ts"
@@ -37,7 +41,7 @@ export type ResponsePart = PartOptions &
   )
 
 /** What is known of a called tool: `undefined` for a tool that does not exist. */
-export type EffectsOf = (tool: string) => EffectClass | undefined
+export type PolicyOf = (tool: string) => Pick<ToolPolicy, "effects" | "domain"> | undefined
 
 /** Facts that open a Turn from a waiting item and request its first step. */
 export const startTurn = (
@@ -59,20 +63,48 @@ export const startTurn = (
 }
 
 /**
- * Facts that close a settled step and request the next one (P2): with tools, or for the hand-back when a limit is spent.
- * `now` is milliseconds since the epoch.
+ * Facts that close a settled step and request the next one (P2): with tools, or for the hand-back when the Turn must end.
+ * `unrecorded` are answers of its calls that are written before these; `now` is milliseconds since the epoch.
  */
-export const nextStep = (state: SessionState, turn: OpenTurn, now: number): ReadonlyArray<Fact> => {
+export const nextStep = (
+  state: SessionState,
+  turn: OpenTurn,
+  now: number,
+  unrecorded: ReadonlyArray<Fact> = []
+): ReadonlyArray<Fact> => {
   const step = stepOf(turn) + 1
+  const kind = mustEnd(turn, now) === undefined ? "work" : "hand-back"
+  const isAnswered = turn.step?.state === "accepted"
   return [
-    ...(turn.step?.state === "accepted" ? [stepCompleted(turn.id, turn.step.step, turn.step.figures)] : []),
+    ...(isAnswered ? shownShorter(turn, unrecorded) : []),
+    ...(isAnswered && kind === "work" ? repetition(turn, unrecorded) : []),
+    ...(isAnswered && turn.step !== undefined ? [stepCompleted(turn.id, turn.step.step, turn.step.figures)] : []),
     ...Inbox.steersFor(state.pending, turn.id).flatMap((item) => applyItem(item, turn.id, step)),
-    {
-      type: "step.started",
-      data: { turnId: turn.id, step, kind: spentLimit(turn, now) === undefined ? "work" : "hand-back" }
-    }
+    { type: "step.started", data: { turnId: turn.id, step, kind } }
   ]
 }
+
+/** The results of a step that are shorter than they were shown, because they were too much together (mechanism E1). */
+const shownShorter = (turn: OpenTurn, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
+  const views = ToolOutput.slimBatch(
+    Ledger.answered(turn.ledger, unrecorded).map(({ answer, callId }) => ({ callId, ...answer }))
+  )
+  return views.length === 0 ? [] : [{ type: "step.slimmed", data: { turnId: turn.id, step: stepOf(turn), views } }]
+}
+
+/** What the model is told when the step brought nothing new (mechanism D2). */
+const repetition = (turn: OpenTurn, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
+  const breaker = Ledger.isSettled(turn.ledger)
+    ? turn.breaker
+    : Breaker.observe(turn.breaker, Ledger.round(Ledger.answered(turn.ledger, unrecorded)))
+  const loop = Breaker.repeated(breaker)
+  return loop === undefined ? [] : [repeatedFact(turn, "noted", loop, Breaker.note(loop))]
+}
+
+const repeatedFact = (turn: OpenTurn, verdict: "noted" | "tripped", loop: Breaker.Loop, text: string): Fact => ({
+  type: "guard.repeated",
+  data: { turnId: turn.id, step: stepOf(turn), verdict, code: Breaker.code, ...loop, text }
+})
 
 /** Owners a Turn may lose, one after the other, without coming further: the next one ends it. */
 export const maxTakeovers = 3
@@ -87,9 +119,22 @@ export const takeUp = (turn: OpenTurn, wasLeft: boolean): ReadonlyArray<Fact> | 
   return [...claimed, ...Ledger.recovery(turn.ledger)]
 }
 
-/** The limit of the Turn that is spent when its current step is over. */
-export const spentLimit = (turn: OpenTurn, now: number): Limit | undefined =>
-  Budget.spent(turn.limits, { steps: stepsOf(turn), usage: turn.usage, now })
+/** Why a Turn must end with a hand-back: it went round in circles, or a limit is spent. */
+export type HandBackCause = "repetition" | Limit
+
+/** Why no further step with tools may start when the Turn's current one is over. */
+export const mustEnd = (turn: OpenTurn, now: number): HandBackCause | undefined =>
+  turn.tripped !== undefined
+    ? "repetition"
+    : Budget.spent(turn.limits, { steps: stepsOf(turn), usage: turn.usage, now })
+
+/** The same in words. */
+export const reasonToEnd = (turn: OpenTurn, cause: HandBackCause): string =>
+  cause !== "repetition" ? Budget.reason(turn.limits, cause) : (turn.tripped?.text ?? "")
+
+/** How a Turn ends after its hand-back. */
+export const afterHandBack = (cause: HandBackCause): Ending =>
+  cause === "repetition" ? { type: "tripped" } : { type: "exhausted", limit: cause }
 
 /** An accepted response: the facts to write and the calls to run once they are written. */
 export interface Accepted {
@@ -99,38 +144,53 @@ export interface Accepted {
 
 /**
  * Facts that accept a response with calls (P1). Calls that must not run are answered in the same write: the tool does
- * not exist, the arguments are not JSON, or the response was cut off before it was finished.
+ * not exist, the arguments are not JSON, the response was cut off before it was finished, its domain is out of use. When
+ * the calls would only repeat what is known, none of them runs and the Turn is tripped (P4).
  */
-export const accept = (state: SessionState, turn: OpenTurn, response: Response, effectsOf: EffectsOf): Accepted => {
+export const accept = (state: SessionState, turn: OpenTurn, response: Response, policyOf: PolicyOf): Accepted => {
   const parts = storedParts(state, turn, response)
   const given = response.parts.filter((part) => part.type === "tool-call")
-  const requested: Array<DataOf<"call.requested">> = []
-  const refused: Array<Fact> = []
-  for (const [index, part] of parts.filter((each) => each.type === "tool-call").entries()) {
-    // Judged by what the model wrote: the stored name and arguments may be mended, and a mended call is not the one it made.
-    const written = given[index] ?? part
-    const effects = written.name === part.name ? effectsOf(part.name) : undefined
-    const data = {
-      callId: part.callId,
-      wireId: part.wireId,
-      name: part.name,
-      params: part.params,
-      argsDigest: Canonical.digest(part.params),
-      effects: effects ?? "pure"
-    }
-    requested.push(data)
-    const why = refusal(written, effects, response.finishReason)
-    if (why !== undefined) {
-      refused.push({ type: "call.completed", data: { callId: part.callId, isFailure: true, output: why, ms: 0 } })
-    }
+  const asked = parts
+    .filter((part) => part.type === "tool-call")
+    .map((part, index) => {
+      // Judged by what the model wrote: the stored name and arguments may be mended, and a mended call is not the one it made.
+      const written = given[index] ?? part
+      const policy = written.name === part.name ? policyOf(part.name) : undefined
+      const { callId, name, params, wireId } = part
+      const domain = policy?.domain ?? "server"
+      const data: DataOf<"call.requested"> = {
+        callId,
+        wireId,
+        name,
+        params,
+        argsDigest: Canonical.digest(params),
+        effects: policy?.effects ?? "pure",
+        ...(domain === "server" ? {} : { domain })
+      }
+      const why = refusal(turn, written, policy, response.finishReason)
+      return { data, name, argsDigest: data.argsDigest, effects: data.effects, domain, refusal: why }
+    })
+  const facts: ReadonlyArray<Fact> = [
+    answerAdded(turn, parts, figuresOf(response)),
+    ...asked.map(({ data }) => ({ type: "call.requested", data }) as const)
+  ]
+  const loop = Breaker.trips(turn.breaker, asked, turn.limits.repeatedToolCallLimit)
+  if (loop !== undefined) {
+    const receipts = asked.map(({ data: { callId, name } }): Fact => ({
+      type: "call.receipt",
+      data: { callId, outcome: "not-started", text: Breaker.refusal(name, loop) }
+    }))
+    return { facts: [...facts, repeatedFact(turn, "tripped", loop, Breaker.reason(loop)), ...receipts], runnable: [] }
   }
-  const refusedIds = new Set(refused.map((fact) => (fact.type === "call.completed" ? fact.data.callId : undefined)))
-  const runnable = requested.filter((call) => !refusedIds.has(call.callId))
+  const runnable = asked.flatMap(({ data, refusal }) => (refusal === undefined ? [data] : []))
   return {
     facts: [
-      answerAdded(turn, parts, figuresOf(response)),
-      ...requested.map((data) => ({ type: "call.requested", data }) as const),
-      ...refused,
+      ...facts,
+      ...asked.flatMap(({ data: { callId }, refusal }): ReadonlyArray<Fact> =>
+        refusal === undefined
+          ? []
+          : [{ type: "call.completed", data: { callId, isFailure: true, output: refusal, ms: 0 } }]
+      ),
       ...runnable.map(({ callId }) => ({ type: "call.started", data: { callId, attempt: 1 } }) as const)
     ],
     runnable
@@ -148,8 +208,8 @@ export const acceptFinal = (state: SessionState, turn: OpenTurn, response: Respo
 }
 
 /** Facts that write the hand-back in the model's place: what was done is counted, nothing is claimed (Budget B2). */
-export const acceptHandBack = (turn: OpenTurn, limit: Limit): ReadonlyArray<Fact> => {
-  const text = Budget.handBackText(turn.limits, limit, turn.done)
+export const acceptHandBack = (turn: OpenTurn, cause: HandBackCause): ReadonlyArray<Fact> => {
+  const text = Budget.handBackText(reasonToEnd(turn, cause), turn.done)
   const figures: Figures = { finishReason: "hand-back", usage: { inputTokens: 0, outputTokens: 0 }, ms: 0 }
   return [answerAdded(turn, [{ type: "text", text }], figures), stepCompleted(turn.id, stepOf(turn), figures)]
 }
@@ -158,6 +218,7 @@ export const acceptHandBack = (turn: OpenTurn, limit: Limit): ReadonlyArray<Fact
 export type Ending =
   | { readonly type: "completed" }
   | { readonly type: "exhausted"; readonly limit: Limit }
+  | { readonly type: "tripped" }
   | { readonly type: "cancelled"; readonly by: "user" | "caller"; readonly reason: string | undefined }
   | { readonly type: "failed"; readonly error: Failure }
 
@@ -220,6 +281,11 @@ const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): 
       return {
         type: "turn.exhausted",
         data: { turnId, limit: ending.limit, steps, usage, messageId }
+      }
+    case "tripped":
+      return {
+        type: "turn.tripped",
+        data: { turnId, code: Breaker.code, reason: turn.tripped?.text ?? "", steps, usage, messageId }
       }
     case "cancelled":
       return {
@@ -292,8 +358,9 @@ const cutOff: ReadonlySet<string> = new Set(["length", "content-filter", "error"
 
 /** Why a call must not run, in words for the model. */
 const refusal = (
+  turn: OpenTurn,
   call: { readonly name: string; readonly params: Json },
-  effects: EffectClass | undefined,
+  policy: ReturnType<PolicyOf>,
   finishReason: string
 ): string | undefined => {
   if (cutOff.has(finishReason)) {
@@ -302,9 +369,11 @@ const refusal = (
       "Send it again with less text in the arguments."
     )
   }
-  if (effects === undefined) return `This call was not executed: there is no tool named "${call.name}".`
+  if (policy === undefined) return `This call was not executed: there is no tool named "${call.name}".`
   if (!isRecord(call.params)) {
     return "This call was not executed: its arguments are not a JSON object. Send valid JSON that fits the tool's schema."
   }
-  return undefined
+  return FailureBudget.isSpent(turn.failures, policy.domain, turn.limits.failureLimit)
+    ? FailureBudget.refusal(call.name, policy.domain, turn.limits.failureLimit)
+    : undefined
 }

@@ -52,6 +52,17 @@ export type TurnOutcome =
       readonly usage: Usage
     }
   | {
+      readonly _tag: "Tripped"
+      readonly turnId: TurnId
+      /** `REPEATED_IDENTICAL_TOOL_CALL`. */
+      readonly code: string
+      /** What it did over and over. */
+      readonly reason: string
+      readonly text: string
+      readonly steps: number
+      readonly usage: Usage
+    }
+  | {
       readonly _tag: "Cancelled"
       readonly turnId: TurnId
       readonly by: "user" | "caller"
@@ -114,7 +125,8 @@ export interface Session {
   readonly summary: Effect.Effect<Journal.Summary, SessionNotFound>
   /**
    * Brings in a history that some other system wrote, repaired, into a session in which nothing has happened yet: its next
-   * message goes on from there. The report names all that was done and what could not be taken along.
+   * message goes on from there. The report names all that was done and what could not be taken along. A history that was read
+   * already (`Import.read`) comes in as it is.
    */
   readonly importHistory: (history: Import.History) => Effect.Effect<Import.ImportReport, ImportError>
   /** The messages of the session in a format, clean by its rules, with what it cannot carry. */
@@ -128,6 +140,8 @@ export interface OpenOptions {
   readonly id?: string | undefined
   readonly title?: string | undefined
   readonly metadata?: DataOf<"session.created">["metadata"]
+  /** The history it is created for (`Import.digestOf`); it is brought in next. */
+  readonly history?: string | undefined
 }
 
 /** The sessions of a runtime. */

@@ -12,7 +12,7 @@ import type { Json } from "@turnstep/core/Canonical"
 import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as Transcript from "@turnstep/core/Transcript"
-import type { Fact, Limit } from "@turnstep/core/TurnEvent"
+import type { Fact } from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
 import type { EventHub } from "./EventHub.ts"
 import * as ModelCall from "./ModelCall.ts"
@@ -30,23 +30,23 @@ export interface StepContext {
 }
 
 /**
- * Asks the model with the window as it stands, or for the hand-back when a limit is spent; `saved` completes when the
- * window is durable.
+ * Asks the model with the window as it stands, or for the hand-back when there is a reason to end; `saved` completes when
+ * the window is durable.
  */
 export const ask = (
   { config, hub, owner }: StepContext,
   turn: OpenTurn,
   saved: Effect.Effect<void, WriteError>,
-  spent: Limit | undefined
+  reasonToEnd: string | undefined
 ) => {
   const step = turn.step?.step ?? 1
   const question =
-    spent === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(turn.limits, spent)))]
+    reasonToEnd === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(reasonToEnd)))]
   return ModelCall.request({
     config,
     window: owner.state.window,
     question,
-    toolChoice: spent === undefined ? "auto" : "none",
+    toolChoice: reasonToEnd === undefined ? "auto" : "none",
     ready: saved,
     onDelta: (channel, offset, delta) =>
       hub.show(owner.sessionId, { type: "delta", turnId: turn.id, step, channel, offset, delta }),

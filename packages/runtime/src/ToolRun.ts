@@ -23,6 +23,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type { Answer } from "./ToolHandler.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
@@ -118,9 +119,25 @@ const completed = (
       isFailure: answer.isFailure,
       output: answer.output,
       ...(isSame ? {} : { modelView: view }),
+      ...comparedBy(policy, answer.output),
       ms
     }
   }
+}
+
+/** The digest of what repeated results are told apart by, when that is not the output itself. */
+const comparedBy = (
+  { normalise }: ToolPolicy.ToolPolicy,
+  output: Canonical.Json
+): { readonly resultDigest?: string } => {
+  if (normalise === undefined) return {}
+  const digest = Canonical.digest(
+    Result.getOrElse(
+      Result.try(() => normalise(output)),
+      () => output
+    )
+  )
+  return digest === Canonical.digest(output) ? {} : { resultDigest: digest }
 }
 
 /** What the model reads of a tool that failed or threw. A defect's details stay in the log. */

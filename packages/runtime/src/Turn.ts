@@ -142,7 +142,7 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
       saved = yield* owner.ahead((state) =>
         // No call is registered, and none started, for a Turn that has been told to stop.
         state.turn?.cancelling === undefined
-          ? TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool)?.effects).facts
+          ? TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool)).facts
           : []
       )
     } else {
@@ -152,14 +152,21 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
         yield* Effect.flatten(record(owner, unrecorded, () => []))
         yield* Effect.flatten(record(owner, unrecorded, () => Ledger.receipts(turn.ledger, "timed-out")))
       }
-      saved = yield* record(owner, unrecorded, (state) => TurnPlan.nextStep(state, turn, now))
+      saved = yield* record(owner, unrecorded, (state, results) => TurnPlan.nextStep(state, turn, now, results))
     }
   }
 })
 
 /** Writes what is not recorded yet, and what comes after it unless the Turn has been told to stop, ahead. */
-const record = (owner: Owner, unrecorded: Array<Fact>, next: (state: SessionState) => ReadonlyArray<Fact>) =>
-  owner.ahead((state) => [...unrecorded.splice(0), ...(state.turn?.cancelling === undefined ? next(state) : [])])
+const record = (
+  owner: Owner,
+  unrecorded: Array<Fact>,
+  next: (state: SessionState, results: ReadonlyArray<Fact>) => ReadonlyArray<Fact>
+) =>
+  owner.ahead((state) => {
+    const results = unrecorded.splice(0)
+    return [...results, ...(state.turn?.cancelling === undefined ? next(state, results) : [])]
+  })
 
 /** Stops what runs when the Turn's time is over. */
 const beforeDeadline = <A, E, R>(
@@ -174,22 +181,22 @@ const beforeDeadline = <A, E, R>(
 /** How long the hand-back may take in a Turn whose time is limited. */
 const reserve = Duration.minutes(1)
 
-/** The last step of a Turn whose limit is spent: the model's words, or the runtime's when the model has none. */
+/** The last step of a Turn that must end: the model's words, or the runtime's when the model has none. */
 const handBack = Effect.fnUntraced(function* (
   context: Step.StepContext,
   turn: OpenTurn,
   saved: Effect.Effect<void, WriteError>
 ) {
-  const limit = TurnPlan.spentLimit(turn, yield* Clock.currentTimeMillis) ?? "steps"
-  const asked = Step.ask(context, turn, saved, limit)
+  const cause = TurnPlan.mustEnd(turn, yield* Clock.currentTimeMillis) ?? "steps"
+  const asked = Step.ask(context, turn, saved, TurnPlan.reasonToEnd(turn, cause))
   const isTimed = turn.limits.deadline !== undefined
   const response = yield* (isTimed ? Effect.timeoutOption(asked, reserve) : Effect.asSome(asked)).pipe(
     Effect.catchTag("ModelFailed", () => Effect.as(saved, Option.none<TurnPlan.Response>()))
   )
-  yield* end(context.owner, { type: "exhausted", limit }, (state, open) =>
+  yield* end(context.owner, TurnPlan.afterHandBack(cause), (state, open) =>
     Option.isSome(response) && response.value.parts.some((part) => part.type === "text" && part.text.trim() !== "")
       ? TurnPlan.acceptFinal(state, open, response.value)
-      : TurnPlan.acceptHandBack(open, limit)
+      : TurnPlan.acceptHandBack(open, cause)
   )
 })
 

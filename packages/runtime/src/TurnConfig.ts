@@ -52,20 +52,32 @@ export interface Policy {
     | undefined
   /** Wall time from the Turn's start; what runs then is stopped. */
   readonly maxDuration?: Duration.Duration | undefined
+  /**
+   * How often the same calls may be asked for in a row with the same results, the refused time included: default 3, at
+   * least 2, `Infinity` for as often as the model likes.
+   */
+  readonly repeatedToolCallLimit?: number | undefined
+  /** Failures in a row after which tools of a domain at the user's are out of use in the Turn; default 5, at least 1. */
+  readonly failureLimit?: number | undefined
 }
 
 /** The limits of a Turn that starts now (`now` in milliseconds since the epoch). */
-export const limitsOf = ({ cost, maxDuration, maxSteps, maxTokens }: Policy, now: number): Limits => ({
-  maxSteps: whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps),
-  ...given("maxTokens", whole(maxTokens)),
-  ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
-  ...given(
-    "deadline",
-    maxDuration !== undefined && Duration.isFinite(maxDuration) ? now + Duration.toMillis(maxDuration) : undefined
-  )
-})
+export const limitsOf = (policy: Policy, now: number): Limits => {
+  const { cost, failureLimit, maxDuration, maxSteps, maxTokens, repeatedToolCallLimit } = policy
+  return {
+    maxSteps: whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps),
+    ...given("maxTokens", whole(maxTokens)),
+    ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
+    ...given(
+      "deadline",
+      maxDuration !== undefined && Duration.isFinite(maxDuration) ? now + Duration.toMillis(maxDuration) : undefined
+    ),
+    ...given("repeatedToolCallLimit", atLeast(2, repeatedToolCallLimit)),
+    ...given("failureLimit", atLeast(1, failureLimit))
+  }
+}
 
-/** What stands for a Turn without a limit of steps. */
+/** What stands for a Turn without such a limit. */
 const mostSteps = 1_000_000
 
 /** A count that can be recorded; `undefined` for what limits nothing. */
@@ -73,6 +85,12 @@ const whole = (count: number | undefined): number | undefined =>
   count === undefined || !Number.isFinite(count)
     ? undefined
     : Math.min(mostSteps * 1_000_000, Math.max(0, Math.floor(count)))
+
+/** A count that means something only from `least` on. */
+const atLeast = (least: number, count: number | undefined): number | undefined =>
+  count === undefined || Number.isNaN(count)
+    ? undefined
+    : Math.max(least, whole(count) ?? (count > 0 ? mostSteps : least))
 
 const given = <Name extends string>(name: Name, value: number | undefined) =>
   (value === undefined ? {} : { [name]: value }) as { readonly [K in Name]?: number }

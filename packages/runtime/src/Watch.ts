@@ -169,10 +169,7 @@ const endOf = (sessionId: Ids.SessionId, turnId: Ids.TurnId) => {
 }
 
 const outcomeOf = (
-  event: Extract<
-    TurnEvent.Fact,
-    { readonly type: "turn.completed" | "turn.exhausted" | "turn.cancelled" | "turn.failed" }
-  >,
+  event: TurnEvent.Terminal,
   sessionId: Ids.SessionId,
   text: string
 ): Effect.Effect<TurnOutcome, TurnFailed> => {
@@ -189,6 +186,10 @@ const outcomeOf = (
         steps: event.data.steps,
         usage
       })
+    case "turn.tripped": {
+      const { code, reason, steps } = event.data
+      return Effect.succeed({ _tag: "Tripped", turnId, code, reason, text, steps, usage })
+    }
     case "turn.cancelled":
       return Effect.succeed({ _tag: "Cancelled", turnId, by: event.data.by, reason: event.data.reason })
     case "turn.failed":

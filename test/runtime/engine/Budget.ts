@@ -76,7 +76,7 @@ export const suite = (it: It): void => {
           const outcome = yield* session.run("go")
           assert.deepInclude(outcome, { _tag: "BudgetSpent", limit: "steps", steps: 2 })
           const words = outcome._tag === "BudgetSpent" ? outcome.text : ""
-          assert.include(words, "was spent before the work was finished")
+          assert.include(words, "is spent; the work is not finished")
           assert.include(words, "look: 2 answered")
           assert.notInclude(Tools.startedActs(tools), "more")
           assert.isEmpty(yield* Sound.complaints(session, provider, tools))

@@ -251,7 +251,10 @@ layer(environment)("Demo", (it) => {
     Effect.gen(function* () {
       const earlier = yield* turn([], "/fail")
       const { messages } = yield* turn(earlier.messages, "/steps", { maxSteps: 15 })
-      const { calls, text } = yield* ask([...messages, user(Budget.handBackPrompt({ maxSteps: 15 }, "steps"))], "none")
+      const { calls, text } = yield* ask(
+        [...messages, user(Budget.handBackPrompt(Budget.reason({ maxSteps: 15 }, "steps")))],
+        "none"
+      )
       assert.deepStrictEqual(calls, [])
       assert.include(text, '"/steps": 15 steps, 15 tool calls (count_step ×15); 15 succeeded, 0 failed, 0 without')
       assert.include(text, "I do not claim that the work is finished")

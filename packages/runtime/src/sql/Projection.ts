@@ -107,6 +107,7 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
       return ["settled", { turn: Ids.numberOf(fact.data.turnId) }]
     case "turn.completed":
     case "turn.exhausted":
+    case "turn.tripped":
     case "turn.cancelled":
     case "turn.failed":
       return ["closed", { turn: Ids.numberOf(fact.data.turnId), outcome: fact.type.slice("turn.".length) }]
@@ -130,6 +131,8 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
     case "history.imported":
     case "worker.claimed":
     case "transcript.repaired":
+    case "step.slimmed":
+    case "guard.repeated":
       return undefined
   }
 }

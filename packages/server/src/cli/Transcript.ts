@@ -56,6 +56,12 @@ export const render = (screen: Screen, event: StreamEvent): string => {
       )
     case "turn.exhausted":
       return line(screen, `(the ${event.data.limit} of this turn are spent after ${event.data.steps} steps)`)
+    case "guard.repeated":
+      return event.data.verdict === "noted"
+        ? line(screen, `(the same calls came ${event.data.count} times with the same results; the model is told)`)
+        : ""
+    case "turn.tripped":
+      return line(screen, `(stopped: ${clean(event.data.reason)} [${event.data.code}])`)
     case "turn.cancelled":
       return line(screen, `(cancelled${event.data.reason === undefined ? "" : `: ${clean(event.data.reason)}`})`)
     case "turn.failed":

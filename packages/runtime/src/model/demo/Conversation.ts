@@ -15,6 +15,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { noMoreTools } from "@turnstep/core/Budget"
 
 /** A call of the Turn with what came back. */
 export interface DemoCall {
@@ -60,7 +61,7 @@ export const read = (messages: ReadonlyArray<Prompt.Message>, known: ReadonlySet
         break
       case "user": {
         const text = textOf(message)
-        if (runtimeNote.test(text)) break // V4
+        if (text.includes(noMoreTools)) break // V4
         const intent = intentOf(text)
         const isKnown = intent !== undefined && known.has(intent.word)
         const cancelled = turn !== undefined && wasCancelled(turn) ? turn : undefined
@@ -144,8 +145,6 @@ const settle = (turn: Draft, part: Prompt.ToolResultPart): void => {
   if (batch === undefined) return
   turn.batches[at] = batch.map((call) => (call.id === part.id ? { ...call, result } : call))
 }
-
-const runtimeNote = /^The [^.]{1,80} is spent and no tool can be called any more\./
 
 const receiptPattern = /^\[receipt: ([^\]]+)\]/
 

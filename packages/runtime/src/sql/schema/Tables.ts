@@ -79,7 +79,7 @@ export const tables: ReadonlyArray<string> = [
     fence int not null,
     item int not null,
     max_steps int not null check (max_steps >= 0),
-    outcome text check (outcome in ('completed', 'exhausted', 'cancelled', 'failed')),
+    outcome text check (outcome in ('completed', 'exhausted', 'tripped', 'cancelled', 'failed')),
     started_seq int not null,
     cancelling_seq int check (cancelling_seq > started_seq),
     settled_seq int check (settled_seq > started_seq),
