@@ -49,7 +49,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "runtime",
     "ToolHandler TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
   ],
-  ["server/api", "ApiError EventEnvelope Body Guard HistoryBody OpenApiDocument Api Client EventStream"],
+  ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],
   ["server", "Config DefaultAgent Version"],
   [
@@ -59,7 +59,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["server", "Server Token Launch"],
   [
     "server/cli",
-    "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Repair Serve SessionCommand Verify"
+    "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Export Import Repair Serve SessionCommand Verify"
   ],
   ["server", "main"]
 ]

@@ -23,6 +23,7 @@ interface Answer {
   readonly messages: ReadonlyArray<unknown>
   readonly changes: ReadonlyArray<{ readonly code: string; readonly action: string; readonly dropped?: unknown }>
   readonly remaining: ReadonlyArray<Finding>
+  readonly omitted?: number
   readonly code: string
   readonly detail: string
   readonly errors: ReadonlyArray<{ readonly pointer: string; readonly detail: string }>
@@ -117,14 +118,31 @@ layer(Server.layer(), { excludeTestServices: true })("The history API", (it) => 
     })
   )
 
-  it.effect("wants the token, and at most 1 MiB", () =>
+  it.effect("names a thousand findings at most, and says how many more there are", () =>
+    Effect.gen(function* () {
+      const messages = Array.from({ length: 1500 }, (_, index) => ({
+        role: "tool",
+        tool_call_id: `x${index}`,
+        content: "lost"
+      }))
+      const { body } = yield* ask("verify", { format: "openai-chat", messages })
+      assert.deepStrictEqual([body.findings.length, body.omitted], [1000, 500])
+    })
+  )
+
+  it.effect("wants the token, and at most 16 MiB", () =>
     Effect.gen(function* () {
       const server = yield* Server.TestServer
       const headers = { authorization: "Bearer nobody" }
       const closed = yield* server.json("/api/history/verify", { method: "POST", headers, body: { messages: [] } })
       assert.strictEqual(closed.status, 401)
-      const { body, status } = yield* ask("verify", { format: "gemini", messages: ["x".repeat(1024 * 1024)] })
+      const { body, status } = yield* ask("verify", { format: "gemini", messages: ["x".repeat(16 * 1024 * 1024)] })
       assert.deepStrictEqual([status, body.code], [413, "too-large"])
+      const large = yield* ask("verify", {
+        format: "openai-chat",
+        messages: [{ role: "user", content: "x".repeat(15 * 1024 * 1024) }]
+      })
+      assert.deepStrictEqual([large.status, large.body.findings], [200, []])
     })
   )
 })

@@ -48,7 +48,7 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
     ["JSON nested too deeply", "/api/sessions", post(nested(65)), 400, "json-too-deep"],
     ["JSON nested far too deeply", "/api/sessions", post("[".repeat(200_000)), 400, "json-too-deep"],
     ["no body where one is needed", "/api/sessions", { method: "POST" }, 400, "invalid-request"],
-    ["a body over 1 MiB", "/api/sessions", post(JSON.stringify("x".repeat(1024 * 1024))), 413, "too-large"],
+    ["a body over 1 MiB", "/api/sessions/s/messages", post(JSON.stringify("x".repeat(1024 * 1024))), 413, "too-large"],
     ["a text as body", "/api/sessions", post("{}", { "content-type": "text/plain" }), 415, "unsupported-media-type"],
     [
       "a form as body",
@@ -103,7 +103,7 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
     Effect.gen(function* () {
       const { host, port } = yield* Server.TestServer
       const head = [
-        "POST /api/sessions HTTP/1.1",
+        "POST /api/sessions/s/messages HTTP/1.1",
         `host: ${host}`,
         `authorization: Bearer ${Server.token}`,
         "content-type: application/json",

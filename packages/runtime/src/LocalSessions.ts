@@ -136,11 +136,12 @@ export const layer = Layer.effect(
         const agent = yield* prepare.agent(options.agent ?? prepare.agents[0] ?? "")
         const wanted = options.id ?? `ses_${yield* random.uuidV7()}`
         const id = yield* Effect.mapError(decodeId(wanted), () => new SessionIdInvalid({ id: wanted }))
-        const { title, metadata } = options
+        const { history, title, metadata } = options
         yield* journal.create(id, {
           agent,
           ...(title === undefined ? {} : { title }),
-          ...(metadata === undefined ? {} : { metadata })
+          ...(metadata === undefined ? {} : { metadata }),
+          ...(history === undefined ? {} : { history })
         })
         return session(id)
       }),

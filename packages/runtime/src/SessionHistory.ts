@@ -9,7 +9,6 @@
  *   and a message, one is first and the import is refused otherwise.
  * - H3. The same history again is no second one: who did not hear the answer may ask again.
  */
-import * as Canonical from "@turnstep/core/Canonical"
 import type { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
 import type { Journal } from "@turnstep/core/Journal"
@@ -38,9 +37,9 @@ export const bringIn = Effect.fn("SessionHistory.bringIn")(function* (
   claims: Claim["Service"],
   hub: EventHub["Service"],
   sessionId: SessionId,
-  history: Import.History
+  history: Import.History | Import.Imported
 ): Effect.fn.Return<Import.ImportReport, ImportError> {
-  const read = Import.read(history)
+  const read = "report" in history ? history : Import.read(history)
   if ("_tag" in read) return yield* read
   const { messages, report } = read
   const refused = new SessionNotEmpty({ sessionId })
@@ -67,7 +66,7 @@ export const bringIn = Effect.fn("SessionHistory.bringIn")(function* (
 const isThere = (journal: Journal["Service"], sessionId: SessionId, messages: ReadonlyArray<PastMessage>) =>
   Effect.map(journal.read(sessionId, { after: 0, types: ["history.imported"] }), (events) => {
     const there = events.flatMap((event) => (event.type === "history.imported" ? event.data.messages : []))
-    return Canonical.digest(there) === Canonical.digest(messages)
+    return Import.digestOf({ messages: there }) === Import.digestOf({ messages })
   })
 
 /** The messages as facts of one write, so that no event is much longer than others are. */

@@ -22,6 +22,7 @@ import { createServer } from "node:http"
 import { Api } from "./api/Api.ts"
 import { pageLimit } from "./api/Body.ts"
 import type { Info } from "./api/Body.ts"
+import { bodyBytes } from "./api/Guard.ts"
 import { About } from "./http/About.ts"
 import * as Access from "./http/Access.ts"
 import * as BodyGuard from "./http/BodyGuard.ts"
@@ -81,7 +82,7 @@ export const layer = (options: Options): Layer.Layer<HttpServer.HttpServer, Addr
     version,
     ...options.about,
     limits: {
-      bodyBytes: BodyGuard.maxBytes,
+      bodyBytes,
       jsonDepth: BodyGuard.maxDepth,
       streams: Streams.maxStreams,
       pageEntries: pageLimit.most

@@ -40,6 +40,8 @@ const commands = Effect.all([
   command("sessions", "Look at sessions on record", () => import("./cli/SessionCommand.ts")),
   command("verify", "Say what a provider would refuse in a message history", () => import("./cli/Verify.ts")),
   command("repair", "Mend a message history so that its provider takes it", () => import("./cli/Repair.ts")),
+  command("import", "Go on in a session from a message history", () => import("./cli/Import.ts")),
+  command("export", "Write a session's messages in a format", () => import("./cli/Export.ts")),
   command("doctor", "Check what a server needs here", () => import("./cli/Doctor.ts"))
 ])
 

@@ -71,11 +71,14 @@ export const read = (history: History): Imported | HistoryFormatUnclear | Histor
   const formats = history.format === undefined ? candidatesOf(history.messages) : [history.format]
   const found = formats.map((format) => readAs(format, history))
   const [first] = found
-  if (first === undefined || new Set(found.map(({ messages }) => Canonical.digest(messages))).size > 1) {
+  if (first === undefined || new Set(found.map(digestOf)).size > 1) {
     return new HistoryFormatUnclear({ candidates: formats })
   }
   return first.messages.length === 0 ? new HistoryEmpty({ format: first.report.format }) : first
 }
+
+/** What a history is known by. */
+export const digestOf = ({ messages }: Pick<Imported, "messages">): string => Canonical.digest(messages)
 
 const candidatesOf = (messages: ReadonlyArray<unknown>): ReadonlyArray<FormatName> => {
   const found = detect(messages)

@@ -6,6 +6,7 @@
  *
  * - P1. Parameters and bodies are taken strictly: a name that is not known is refused, so that a misspelt one is noticed.
  */
+import { FormatName } from "@turnstep/core/history/Contract"
 import { CallState, CallView, ItemState, TurnView } from "@turnstep/core/SessionView"
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -16,7 +17,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as ApiError from "./ApiError.ts"
 import * as Body from "./Body.ts"
-import { Guard } from "./Guard.ts"
+import { BodyLimit, Guard, historyBytes } from "./Guard.ts"
 import * as HistoryBody from "./HistoryBody.ts"
 import * as OpenApiDocument from "./OpenApiDocument.ts"
 
@@ -73,13 +74,16 @@ export class Sessions extends HttpApiGroup.make("sessions")
       payload: Body.CreateSession,
       success: [Body.CreatedSession.pipe(HttpApiSchema.status(201)), EventStream.pipe(HttpApiSchema.status(201))],
       error: [...bodyErrors, ApiError.at(409), ApiError.at(422)]
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Create a session",
-        description:
-          "With `input` the first Turn starts at once; with `accept: text/event-stream` the answer is that Turn's events until it ends."
-      })
-    ),
+    })
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Create a session",
+          description:
+            "With `input` the first Turn starts at once; with `accept: text/event-stream` the answer is that Turn's events until it ends. " +
+            "With `import` the session goes on from a history of another system; `imported` names what was done to it."
+        })
+      )
+      .annotate(BodyLimit, historyBytes),
     HttpApiEndpoint.get("list", "/", { query: { limit, after }, success: Body.SessionPage }).annotateMerge(
       summary("List sessions, newest first")
     ),
@@ -178,6 +182,18 @@ export class Record extends HttpApiGroup.make("record")
       success: CallView,
       error: ApiError.at(404)
     }).annotateMerge(summary("Read a tool call")),
+    HttpApiEndpoint.get("export", "/export", {
+      params: session,
+      query: { format: FormatName },
+      success: HistoryBody.Exported,
+      error: ApiError.at(404)
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Write the session's messages in a format",
+        description:
+          "They are clean by the rules of the format. `lost` names what it cannot carry; the agent's instructions are not part of it."
+      })
+    ),
     HttpApiEndpoint.get("events", "/events", {
       params: session,
       headers: { accept, "last-event-id": Schema.optionalKey(Seq) },
@@ -209,18 +225,22 @@ export class History extends HttpApiGroup.make("history")
       payload: HistoryBody.CheckHistory,
       success: HistoryBody.Verified,
       error: bodyErrors
-    }).annotateMerge(summary("Say what a provider would refuse in a message history")),
+    })
+      .annotateMerge(summary("Say what a provider would refuse in a message history"))
+      .annotate(BodyLimit, historyBytes),
     HttpApiEndpoint.post("repair", "/repair", {
       payload: HistoryBody.CheckHistory,
       success: HistoryBody.Repaired,
       error: bodyErrors
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Mend a message history so that its provider takes it",
-        description:
-          "`changes` names everything that was done, with the content that left the messages; `remaining` what needs a decision."
-      })
-    )
+    })
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Mend a message history so that its provider takes it",
+          description:
+            "`changes` names everything that was done, with the content that left the messages; `remaining` what needs a decision."
+        })
+      )
+      .annotate(BodyLimit, historyBytes)
   )
   .prefix("/api/history")
   .middleware(Guard)

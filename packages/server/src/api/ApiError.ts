@@ -7,6 +7,7 @@
  * - A1. A problem tells nothing of the inside: no stack, no SQL, no path of a file. What we did not foresee is `internal`
  *   with an opaque id that the log has too.
  */
+import type { HistoryEmpty, HistoryFormatUnclear } from "@turnstep/core/history/Import"
 import type * as TurnError from "@turnstep/core/TurnError"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
@@ -78,6 +79,11 @@ const table = {
     title: "The session exists already",
     hint: "Choose another id, leave the id out, or send a message to the session."
   },
+  "session-not-empty": {
+    status: 409,
+    title: "The session has a history already",
+    hint: "Import into a new session: leave the id out."
+  },
   "turn-active": {
     status: 409,
     title: "A turn is running",
@@ -106,7 +112,7 @@ const table = {
   "too-large": {
     status: 413,
     title: "The body is too large",
-    hint: "Send at most 1 MiB."
+    hint: "Send at most 1 MiB, or 16 MiB where a history is taken."
   },
   "unsupported-media-type": {
     status: 415,
@@ -205,6 +211,9 @@ export type Refusal =
   | TurnError.ItemNotFound
   | TurnError.ItemSettled
   | TurnError.ClientKeyReused
+  | TurnError.SessionNotEmpty
+  | HistoryFormatUnclear
+  | HistoryEmpty
 
 /** The problem of a refusal. */
 export const fromRefusal = (refusal: Refusal, instance: string): ApiError => {
@@ -216,6 +225,12 @@ export const fromRefusal = (refusal: Refusal, instance: string): ApiError => {
       return make("session-exists", instance, detail)
     case "SessionIdInvalid":
       return make("invalid-request", instance, detail, [{ pointer: "/body/id", detail }])
+    case "SessionNotEmpty":
+      return make("session-not-empty", instance, detail)
+    case "HistoryFormatUnclear":
+      return make("invalid-request", instance, detail, [{ pointer: "/body/import/format", detail }])
+    case "HistoryEmpty":
+      return make("invalid-request", instance, detail, [{ pointer: "/body/import/messages", detail }])
     case "AgentNotFound":
       return make("agent-not-found", instance, detail)
     case "SessionBusy":

@@ -9,6 +9,7 @@ import { UserPart } from "@turnstep/core/Transcript"
 import { Delivery, IfNotApplied } from "@turnstep/core/TurnEvent"
 import * as Schema from "effect/Schema"
 import { DurableEvent } from "./EventEnvelope.ts"
+import { CheckHistory, ImportReport } from "./HistoryBody.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -46,6 +47,8 @@ export const CreateSession = Schema.Struct({
   agent: Schema.optionalKey(Schema.String),
   title: Schema.optionalKey(Schema.String),
   metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  /** A history that some other system wrote: the session goes on from it, repaired. */
+  import: Schema.optionalKey(CheckHistory),
   /** Starts the first Turn: a text, or parts. */
   input: Schema.optionalKey(Schema.Union([Text, Parts]))
 })
@@ -81,8 +84,12 @@ export const Admitted = Schema.Struct({
   after: Count
 })
 
-/** The answer to `POST /api/sessions`; `admitted` when it came with `input`. */
-export const CreatedSession = Schema.Struct({ ...Session.fields, admitted: Schema.optionalKey(Admitted) })
+/** The answer to `POST /api/sessions`; `admitted` when it came with `input`, `imported` when it came with `import`. */
+export const CreatedSession = Schema.Struct({
+  ...Session.fields,
+  imported: Schema.optionalKey(ImportReport),
+  admitted: Schema.optionalKey(Admitted)
+})
 
 /** `POST /api/sessions/{session}/messages` */
 export const SendMessage = Schema.Struct({

@@ -1,5 +1,5 @@
 /**
- * The bodies of checking and mending a message history that some other system wrote.
+ * The bodies of checking, mending, importing and exporting message histories.
  *
  * Owns: their schemas. Does not own: findings, changes and what a context can say (`core/history/Contract`).
  */
@@ -15,8 +15,19 @@ export const CheckHistory = Schema.Struct({
   context: Schema.optionalKey(Context)
 })
 
+/** Findings an answer names at most. */
+export const mostFindings = 1000
+
 /** The findings, in the order of the messages. */
-export const Verified = Schema.Struct({ format: FormatName, findings: Schema.Array(Finding) })
+export const Verified = Schema.Struct({
+  format: FormatName,
+  findings: Schema.Array(Finding),
+  /** How many more there are than an answer names. */
+  omitted: Schema.optionalKey(Schema.Int)
+})
+
+export { Exported } from "@turnstep/core/history/Export"
+export { ImportReport } from "@turnstep/core/history/Import"
 
 /** The messages as their provider takes them, what was done, and what needs a decision. */
 export const Repaired = Schema.Struct({

@@ -110,21 +110,35 @@ export interface History {
 export const histories = (
   options: Options
 ): Stream.Stream<History, InputUnreadable | FormatUnclear | ContextInvalid, FileSystem.FileSystem | Stdio.Stdio> =>
+  Stream.suspend(() => {
+    let before: FormatName | undefined
+    return Stream.mapEffect(
+      documents(options),
+      Effect.fnUntraced(function* (history) {
+        const { document, place } = history
+        const format = Option.isSome(options.format) ? options.format.value : yield* formatOf(place, document, before)
+        before = format
+        return { ...history, format }
+      })
+    )
+  })
+
+/** The same, of formats that are for others to find out. */
+export const documents = (
+  options: Options
+): Stream.Stream<Omit<History, "format">, InputUnreadable | ContextInvalid, FileSystem.FileSystem | Stdio.Stdio> =>
   Stream.unwrap(
-    Effect.map(contextFor(options), (given) => {
-      let before: FormatName | undefined
-      return Stream.mapEffect(
+    Effect.map(contextFor(options), (given) =>
+      Stream.mapEffect(
         pieces(options.file),
         Effect.fnUntraced(function* (piece) {
           const place = piece.line === undefined ? nameOf(options.file) : `${nameOf(options.file)}:${piece.line}`
           const document = yield* documentOf(place, piece)
-          const format = Option.isSome(options.format) ? options.format.value : yield* formatOf(place, document, before)
-          before = format
           const context = { ...HistoryDocument.contextOf(document), ...given }
-          return { place, isLine: piece.line !== undefined, document, format, context }
+          return { place, isLine: piece.line !== undefined, document, context }
         })
       )
-    })
+    )
   )
 
 /** Prints why the input could not be used (I1). A reader that stopped reading our output is no news. */
@@ -142,7 +156,8 @@ export const report = <A, R>(
     return Effect.andThen(Console.error(`turnstep: ${error.message}`), Effect.fail(failed))
   })
 
-const nameOf = (file: string): string => (file === "-" ? "stdin" : file)
+/** The input, for people. */
+export const nameOf = (file: string): string => (file === "-" ? "stdin" : file)
 
 /** The texts of a file as they come. */
 const pieces = (file: string) =>

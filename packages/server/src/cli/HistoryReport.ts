@@ -6,7 +6,9 @@
  * - R1. A pure function of the history and what was found in it.
  * - R2. Text of the history is stripped of control characters, so that it cannot drive the terminal.
  */
-import type { Finding, Severity } from "@turnstep/core/history/Contract"
+import type { Change, Finding, Severity } from "@turnstep/core/history/Contract"
+import type { Exported } from "@turnstep/core/history/Export"
+import type { ImportReport } from "@turnstep/core/history/Import"
 import { isObject } from "@turnstep/core/history/Json"
 import type { Repaired } from "@turnstep/core/history/Repair"
 import type { History } from "./HistoryInput.ts"
@@ -28,14 +30,37 @@ export const ofRepair = (history: History, { changes, messages, remaining }: Rep
   const left = remaining.length === 0 ? "" : `, ${counted(remaining.length, "finding")} left for you to decide`
   return [
     `${remaining.length === 0 ? "✓" : "✗"} ${titleOf(history)}${size}: ${counted(changes.length, "change")}${left}`,
-    ...changes.flatMap(({ action, at, code, dropped = [], note }) => [
-      `  ${action.padEnd(10)} ${code} at ${flat(at)}`,
-      `             ${flat(note)}`,
-      ...dropped.map((content) => `             gone: ${brief(content)}`)
-    ]),
+    ...changes.flatMap(ofChange),
     ...placed(messages, remaining)
   ].join("\n")
 }
+
+/** What became of a history that a session goes on from. */
+export const ofImport = (place: string, { changes, format, lost, messages, remaining }: ImportReport): string =>
+  [
+    `✓ ${flat(place)}: ${format}, ${counted(messages, "message")} brought in: ${counted(changes.length, "change")}`,
+    ...changes.flatMap(ofChange),
+    ...ofLost(lost),
+    ...remaining.map(({ at, code, message }) => `  left       ${code} at ${flat(at)}: ${flat(message)}`)
+  ].join("\n")
+
+/** What became of the messages of a session on their way out; `undefined` if they went as they are. */
+export const ofExport = (session: string, { changes, format, lost }: Exported): string | undefined =>
+  changes.length + lost.length === 0
+    ? undefined
+    : [`${flat(session)} as ${format}:`, ...changes.flatMap(ofChange), ...ofLost(lost)].join("\n")
+
+const ofLost = (lost: ImportReport["lost"]): ReadonlyArray<string> =>
+  lost.flatMap(({ at, content, note }) => [
+    `  left out   ${flat(note)}, at ${flat(at)}`,
+    `             ${brief(content)}`
+  ])
+
+const ofChange = ({ action, at, code, dropped = [], note }: Change): ReadonlyArray<string> => [
+  `  ${action.padEnd(10)} ${code} at ${flat(at)}`,
+  `             ${flat(note)}`,
+  ...dropped.map((content) => `             gone: ${brief(content)}`)
+]
 
 /** What became of many histories. */
 export const ofMany = (histories: number, flawed: number): string =>

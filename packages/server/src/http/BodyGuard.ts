@@ -3,9 +3,10 @@
  *
  * Owns: the media type, the size, the nesting and that it is JSON at all. Does not own: what it means (`api/Body`).
  *
- * - B1. A body is JSON, declared as JSON, not compressed, at most 1 MiB, at most 64 levels deep.
+ * - B1. A body is JSON, declared as JSON, not compressed, at most 64 levels deep, and not longer than its endpoint takes.
  * - B2. Depth is counted on the text, before anything is built from it.
  */
+import * as Context from "effect/Context"
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import * as HttpApiError from "effect/http-api/HttpApiError"
@@ -13,11 +14,8 @@ import { MaxBodySize } from "effect/http/HttpIncomingMessage"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import * as ApiError from "../api/ApiError.ts"
-import { Guard } from "../api/Guard.ts"
+import { BodyLimit, Guard } from "../api/Guard.ts"
 import * as Problem from "./Problem.ts"
-
-/** Bytes a body may have (B1). */
-export const maxBytes = 1024 * 1024
 
 /** Levels of arrays and objects a body may have (B1). */
 export const maxDepth = 64
@@ -28,9 +26,10 @@ export const layer = Layer.succeed(
   Guard.of((handler, { endpoint }) =>
     Effect.flatMap(HttpServerRequest, (request) => {
       const instance = Problem.instanceOf(request)
-      const guarded = endpoint.payload.size === 0 ? handler : Effect.andThen(check(request, instance), handler)
+      const most = Context.get(endpoint.annotations, BodyLimit)
+      const guarded = endpoint.payload.size === 0 ? handler : Effect.andThen(check(request, instance, most), handler)
       return guarded.pipe(
-        Effect.provideService(MaxBodySize, ByteSize.bytes(maxBytes)),
+        Effect.provideService(MaxBodySize, ByteSize.bytes(most)),
         Effect.catchIf(isUndecoded, (error) => Effect.fail(Problem.fromSchemaError(error, instance)))
       )
     })
@@ -41,7 +40,7 @@ const isUndecoded = <E>(error: E): error is E & HttpApiError.HttpApiSchemaError 
   HttpApiError.HttpApiSchemaError.is(error) && Problem.isOfRequest(error)
 
 /** Refuses a body that is not to be decoded (B1). */
-const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance: string) {
+const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance: string, most: number) {
   const { headers } = request
   const length = Number(headers["content-length"] ?? 0)
   if (length === 0 && headers["transfer-encoding"] === undefined) return
@@ -56,7 +55,7 @@ const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance:
   if ((headers["content-encoding"] ?? "identity") !== "identity") {
     return yield* refuse("unsupported-media-type", "The body is compressed; send it as it is.")
   }
-  if (length > maxBytes) return yield* refuse("too-large", `The body has ${length} bytes, more than 1 MiB.`)
+  if (length > most) return yield* refuse("too-large", `The body has ${length} bytes, more than ${most}.`)
   const text = yield* Effect.orDie(request.text)
   if (text === "") return
   const depth = depthOf(text)

@@ -7,7 +7,7 @@ import { verify } from "@turnstep/core/history/Verify"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
-import type * as HistoryBody from "../api/HistoryBody.ts"
+import * as HistoryBody from "../api/HistoryBody.ts"
 import * as Problem from "./Problem.ts"
 
 type CheckHistory = typeof HistoryBody.CheckHistory.Type
@@ -17,7 +17,10 @@ export const layer = HttpApiBuilder.group(Api, "history", (handlers) =>
     handlers.handleAll({
       verify: Effect.fn("HistoryHandlers.verify")(function* ({ payload }) {
         const format = yield* formatOf(payload)
-        return { format, findings: verify(format, payload.messages, payload.context) }
+        const findings = verify(format, payload.messages, payload.context)
+        const omitted = findings.length - HistoryBody.mostFindings
+        if (omitted <= 0) return { format, findings }
+        return { format, findings: findings.slice(0, HistoryBody.mostFindings), omitted }
       }),
       repair: Effect.fn("HistoryHandlers.repair")(function* ({ payload }) {
         const format = yield* formatOf(payload)

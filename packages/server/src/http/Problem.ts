@@ -98,7 +98,7 @@ const known = (error: unknown, instance: string): ApiError.ApiError | undefined 
   if (HttpApiError.HttpApiSchemaError.is(error) && isOfRequest(error)) return fromSchemaError(error, instance)
   if (HttpServerError.isHttpServerError(error) && error.reason._tag === "RequestParseError") {
     return error.reason.reason === "BodyTooLarge"
-      ? ApiError.make("too-large", instance, "The body is larger than 1 MiB.")
+      ? ApiError.make("too-large", instance, "The body is larger than this route takes.")
       : ApiError.make("invalid-request", instance, "The request could not be read to its end.")
   }
   if (SqlError.isSqlError(error) && isDisconnect(error)) {

@@ -41,6 +41,10 @@ export const layer = HttpApiBuilder.group(
           call ?? (yield* Problem.refuse("call-not-found", `Session ${params.session} has no call ${params.call}.`))
         )
       }),
+      export: Effect.fn("RecordHandlers.export")(function* ({ params, query }) {
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        return yield* Problem.refusing(session.exportHistory(query.format))
+      }),
       events: Effect.fn("RecordHandlers.events")(function* ({ headers, params, query }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
         const after = headers["last-event-id"] ?? query.after ?? 0

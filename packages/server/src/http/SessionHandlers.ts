@@ -5,6 +5,7 @@
  *   request again finds the session it made, another request under the key finds a session that is not its own.
  */
 import * as Canonical from "@turnstep/core/Canonical"
+import * as Import from "@turnstep/core/history/Import"
 import type * as Inbox from "@turnstep/core/Inbox"
 import type * as Journal from "@turnstep/core/Journal"
 import { ClientKeyReused } from "@turnstep/core/TurnError"
@@ -15,6 +16,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Schema from "effect/Schema"
 import { Api } from "../api/Api.ts"
 import * as Body from "../api/Body.ts"
+import { bodyBytes } from "../api/Guard.ts"
 import * as Page from "./Page.ts"
 import * as Problem from "./Problem.ts"
 import { Streams } from "./Streams.ts"
@@ -30,9 +32,23 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       create: Effect.fn("SessionHandlers.create")(function* ({ headers, payload }) {
         const key = headers["idempotency-key"]
-        const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key))
+        const { import: _, ...rest } = payload
+        if (JSON.stringify(rest).length > bodyBytes) {
+          return yield* Problem.refuse(
+            "too-large",
+            `Without \`import\` the body has more than ${bodyBytes} characters.`
+          )
+        }
+        // Read before anything is made, so that what cannot be read leaves nothing behind.
+        const history = payload.import === undefined ? undefined : Import.read(payload.import)
+        if (history !== undefined && "_tag" in history) return yield* Problem.refusing(Effect.fail(history))
+        const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key, history))
+        const imported =
+          history === undefined ? {} : { imported: yield* Problem.refusing(session.importHistory(history)) }
         const summary = yield* Problem.refusing(session.summary)
-        if (payload.input === undefined) return yield* created(yield* sessionBody(session, summary), isReplayed)
+        if (payload.input === undefined) {
+          return yield* created({ ...(yield* sessionBody(session, summary)), ...imported }, isReplayed)
+        }
         const admission = yield* Problem.refusing(
           session.send(payload.input, { delivery: "start", ...(key === undefined ? {} : { clientKey: key }) })
         )
@@ -42,7 +58,7 @@ export const layer = HttpApiBuilder.group(
         }
         const admitted = admittedBody(admission, isReplayed ? 0 : summary.seq)
         return yield* created(
-          { ...(yield* sessionBody(session, yield* Problem.refusing(session.summary))), admitted },
+          { ...(yield* sessionBody(session, yield* Problem.refusing(session.summary))), ...imported, admitted },
           isReplayed
         )
       }),
@@ -61,11 +77,17 @@ export const layer = HttpApiBuilder.group(
 )
 
 /** Opens the session asked for, or finds the one the same request opened before (S1). */
-const open = Effect.fnUntraced(function* (sessions: Sessions["Service"], body: CreateSession, key: string | undefined) {
+const open = Effect.fnUntraced(function* (
+  sessions: Sessions["Service"],
+  body: CreateSession,
+  key: string | undefined,
+  imported: Import.Imported | undefined
+) {
   const { agent, metadata, title } = body
+  const history = imported === undefined ? {} : { history: Import.digestOf(imported) }
   const id = body.id ?? (key === undefined ? undefined : `ses_${Canonical.digestText(key).slice(0, 40)}`)
   return yield* Effect.map(
-    sessions.open({ agent, id, title, ...(metadata === undefined ? {} : { metadata }) }),
+    sessions.open({ agent, id, title, ...(metadata === undefined ? {} : { metadata }), ...history }),
     (session) => ({ session, isReplayed: false })
   ).pipe(
     Effect.catchTag("SessionExists", (exists) =>
@@ -77,8 +99,13 @@ const open = Effect.fnUntraced(function* (sessions: Sessions["Service"], body: C
         if (body.id !== undefined && firstKey !== key) return yield* exists
         const made = yield* createdData(session)
         const isSame =
-          Canonical.digest({ agent: made.agent, title, metadata, ...(body.agent === undefined ? {} : { agent }) }) ===
-          Canonical.digest(made)
+          Canonical.digest({
+            agent: made.agent,
+            title,
+            metadata,
+            ...history,
+            ...(body.agent === undefined ? {} : { agent })
+          }) === Canonical.digest(made)
         const isWhole = body.input !== undefined || firstKey !== key
         if (!isSame || !isWhole) return yield* new ClientKeyReused({ sessionId: session.id, clientKey: key })
         return { session, isReplayed: true }
