@@ -25,7 +25,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell ToolOutput Ledger SessionState MemoryStore SessionView TurnPlan"
+    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput Ledger SessionState MemoryStore SessionView TurnPlan"
   ],
   [
     "runtime/database",
@@ -39,7 +39,11 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/model/openai", "ChatCall ChatMessage ChatRequest"],
   ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
   ["runtime/model/demo", "Conversation Question Reply"],
-  ["runtime/tools", "TextPattern WorkspacePath TextFile WorkspaceTree Workspace"],
+  ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],
+  ["runtime", "LargeOutput ToolCall ToolStream"],
+  ["runtime/tools", "TextPattern"],
+  ["runtime/spill", "SpillSearch"],
+  ["runtime/tools", "SpillTools WorkspacePath TextFile WorkspaceTree Workspace"],
   ["runtime/model/demo", "FilesScript"],
   ["runtime/tools", "DemoTools"],
   ["runtime/model/demo", "Script"],

@@ -9,6 +9,7 @@ import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Child from "../fixtures/Child.ts"
 import type { Database } from "../fixtures/Databases.ts"
@@ -64,6 +65,7 @@ export const makeOn = Effect.fn("Cell.makeOn")(function* (place: Task["database"
   process.env["NODE_COMPILE_CACHE"] ??= path.join(RunDirectory.runDirectory(), "compiled")
   const provider = yield* StrictProvider.make({ respond: Script.respond })
   const outside = yield* Outside.make(Script.first)
+  const spills = fs.mkdtempSync(path.join(RunDirectory.runDirectory(), "spills-"))
   const logged: Array<string> = []
   const seen: Judge.Seen = { admitted: new Map(), withdrawn: new Set(), found: [], crashes: 0, zombies: 0 }
 
@@ -83,6 +85,7 @@ export const makeOn = Effect.fn("Cell.makeOn")(function* (place: Task["database"
       database: place,
       provider: provider.baseUrl,
       outside: outside.url,
+      spills,
       role: "client",
       endLeases: false,
       ...rest

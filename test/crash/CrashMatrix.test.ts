@@ -16,6 +16,11 @@ Matrix.suite(
 
 Matrix.suite(
   "PGlite",
-  some("response-accepted after-commit", "tool-finished after-ack", "result-recorded before-commit"),
+  some(
+    "response-accepted after-commit",
+    "spill-written after-ack",
+    "tool-finished after-ack",
+    "result-recorded before-commit"
+  ),
   1
 )

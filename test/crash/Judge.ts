@@ -43,6 +43,7 @@ export const complaints = (
     ...ofTurns(events),
     ...ofCalls(events, starts),
     ...ofInputs(events, seen),
+    ...ofSpills(events, end.spills),
     ...ofRequests(events, seen, provider.requests),
     ...(end.watched.every((seq, at) => seq === at + 1) ? [] : [`a watcher saw ${end.watched.join()}`])
   ]
@@ -124,6 +125,22 @@ const ofCalls = (events: ReadonlyArray<TurnEvent>, starts: ReadonlyArray<Outside
     if (!keys.has(key) && tool !== "look") found.push(`${act} ran under ${key}, which is no call of the log`)
   }
   return found
+}
+
+/** What the log says is kept can be read, and only what was large is kept. */
+const ofSpills = (events: ReadonlyArray<TurnEvent>, whole: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const large = events.flatMap((event) =>
+    event.type === "call.requested" && JSON.stringify(event.data.params).includes(`"${Script.large}"`)
+      ? [event.data.callId]
+      : []
+  )
+  const created = events.flatMap((event) => (event.type === "spill.created" ? [event.data] : []))
+  return [
+    ...created.flatMap(({ spillId }) => (whole.includes(spillId) ? [] : [`spill ${spillId} cannot be read`])),
+    ...(JSON.stringify(created.map(({ callId }) => callId)) === JSON.stringify(large)
+      ? []
+      : [`${large.join()} are large, and the spills are of ${created.map(({ callId }) => callId).join()}`])
+  ]
 }
 
 const isAnswer = (event: TurnEvent) => event.type === "call.completed" || event.type === "call.receipt"

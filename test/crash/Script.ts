@@ -67,6 +67,9 @@ export const first: Readonly<Record<string, string>> = {
   "put-3": "hold-3"
 }
 
+/** The act whose output is too large for the log. */
+export const large = "look-2"
+
 /** How the Turn of each message ends, whatever happens to its processes. */
 export const endings: Readonly<Record<string, TurnEvent["type"]>> = {
   m1: "turn.completed",

@@ -18,6 +18,8 @@ export interface Task {
   readonly cuts?: number
   readonly provider: string
   readonly outside: string
+  /** The folder of the spill store. */
+  readonly spills: string
   /** A client has the conversation of `Script`; a worker only drives what is there. */
   readonly role: "client" | "worker"
   readonly stop?: Stop | undefined
@@ -31,6 +33,8 @@ export interface End {
   readonly tables: Tables
   /** Sequence numbers of the events a watcher saw from the start of the process, in their order. */
   readonly watched: ReadonlyArray<number>
+  /** The spills of the log that can be read whole, under the digest of their bytes. */
+  readonly spills: ReadonlyArray<string>
 }
 
 export type Line =

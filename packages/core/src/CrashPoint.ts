@@ -39,13 +39,18 @@ export const recorded = [
   "turn-closed"
 ] as const
 
-/** A boundary of the journal. `tool-finished` is crossed outside: the tool has answered and nothing is recorded. */
-export type Boundary = (typeof recorded)[number] | "tool-finished"
+/**
+ * Boundaries that are crossed outside, with nothing recorded yet: a large output is kept (`spill-written`), the tool has
+ * answered (`tool-finished`).
+ */
+export const outside = ["spill-written", "tool-finished"] as const
 
-/** Every place of the matrix: each recorded boundary at each cut, and the tool that has finished outside. */
+export type Boundary = (typeof recorded)[number] | (typeof outside)[number]
+
+/** Every place of the matrix: each recorded boundary at each cut, and those that are crossed outside. */
 export const places: ReadonlyArray<{ readonly boundary: Boundary; readonly cut: Cut }> = [
   ...recorded.flatMap((boundary) => cuts.map((cut) => ({ boundary, cut }))),
-  { boundary: "tool-finished", cut: "after-ack" }
+  ...outside.map((boundary) => ({ boundary, cut: "after-ack" }) as const)
 ]
 
 /** What happens at a place. */

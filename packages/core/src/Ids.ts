@@ -28,6 +28,10 @@ export const CallId = Schema.String.check(Schema.isPattern(/^cal_[1-9][0-9]*_[1-
 )
 export type CallId = typeof CallId.Type
 
+/** A large output that is kept outside the log: the SHA-256 of its bytes, 64 hexadecimal digits. */
+export const SpillId = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/)).pipe(Schema.brand("core/SpillId"))
+export type SpillId = typeof SpillId.Type
+
 /** A message of the transcript. */
 export const MessageId = Schema.String.pipe(Schema.brand("core/MessageId"))
 export type MessageId = typeof MessageId.Type

@@ -202,6 +202,10 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
     case "call.completed":
     case "call.receipt":
       return answer(state, fact)
+    // What is kept beside the log, or came too late, changes nothing.
+    case "spill.created":
+    case "call.late":
+      return
     case "turn.settled":
       if (!Ledger.isSettled(turnOf(state, fact, fact.data.turnId).ledger)) throw new IllegalFact(fact, "calls are open")
       return

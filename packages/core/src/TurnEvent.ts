@@ -9,7 +9,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Action, Code, FormatName } from "./history/Contract.ts"
-import { CallId, ItemId, MessageId, TurnId } from "./Ids.ts"
+import { CallId, ItemId, MessageId, SpillId, TurnId } from "./Ids.ts"
 import { Outcome } from "./Receipt.ts"
 import { AssistantPart, PastMessage, UserPart } from "./Transcript.ts"
 
@@ -219,6 +219,17 @@ const CallCompleted = event("call.completed", {
   resultDigest: Schema.optionalKey(Schema.String),
   ms: Schema.Finite
 })
+/**
+ * A tool that was left behind came to its end: its call keeps its receipt. `answer` is what it said, where that is known; a
+ * tool that was told to stop mostly ends without a word.
+ */
+const CallLate = event("call.late", {
+  callId: CallId,
+  ms: Schema.Finite,
+  answer: Schema.optionalKey(Schema.Struct({ isFailure: Schema.Boolean, output: Schema.Json }))
+})
+/** An output of the call is too large for the log: it is kept under the id that is the SHA-256 of its bytes. */
+const SpillCreated = event("spill.created", { callId: CallId, spillId: SpillId, bytes: Count, lines: Count })
 const CallReceipt = event("call.receipt", { callId: CallId, outcome: Outcome, text: Schema.String })
 
 /**
@@ -259,7 +270,9 @@ export const Fact = Schema.Union([
   CallStarted,
   TranscriptRepaired,
   CallCompleted,
-  CallReceipt
+  CallReceipt,
+  CallLate,
+  SpillCreated
 ])
 export type Fact = typeof Fact.Type
 export type Type = Fact["type"]

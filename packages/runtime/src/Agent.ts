@@ -11,7 +11,9 @@
  * Owns: how a `TurnConfig` is resolved. Does not own: when (`Prepare`), or what runs in it (`Turn`).
  *
  * - A1. Resolving makes no model request.
+ * - A2. In a runtime that keeps large outputs, every agent can look into them; a tool of its own with that name goes first.
  */
+import * as SpillStore from "@turnstep/core/SpillStore"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -26,6 +28,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { Wire } from "./model/Wire.ts"
 import * as ToolHandler from "./ToolHandler.ts"
+import * as SpillTools from "./tools/SpillTools.ts"
 import type { Policy, TurnConfig, TurnRequest } from "./TurnConfig.ts"
 
 /** An agent that needs `R` from the application. */
@@ -52,14 +55,15 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
   }
 ): Agent<Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn> => {
   const toolkit = (options.toolkit ?? Toolkit.empty) as Toolkit.Toolkit<Tools>
-  const tools: ReadonlyArray<Tool.Any> = Object.values(toolkit.tools)
-  const policies = new Map(tools.map((tool) => [tool.name, ToolPolicy.of(tool)] as const))
-  const finders = tools.map((tool) => [tool.name, ToolHandler.finder(tool)] as const)
-  const advertised = { tools: toolkit.tools, handle: () => Effect.die("calls are run by ToolRun") }
+  const plain = kit(toolkit.tools)
+  const spilling = kit({ ...SpillTools.toolkit.tools, ...toolkit.tools })
   const systemOf = memoizedSystem()
   const resolve = Effect.fnUntraced(function* () {
     const text = typeof options.instructions === "string" ? options.instructions : yield* options.instructions
-    const context = yield* Effect.context<never>()
+    const keepsSpills = (yield* SpillStore.SpillStore) !== undefined
+    const { advertised, finders, policies } = keepsSpills ? spilling : plain
+    const spillTools = keepsSpills ? yield* SpillTools.toolkit.toHandlers(SpillTools.handlers) : Context.empty()
+    const context = Context.merge(spillTools, yield* Effect.context<never>())
     const config: TurnConfig = {
       agent: name,
       system: systemOf(text),
@@ -86,6 +90,13 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
       ) as Effect.Effect<TurnConfig, never, Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn | Scope.Scope>
   }
 }
+
+/** What a Turn needs of a set of tools. */
+const kit = (tools: Record<string, Tool.Any>) => ({
+  policies: new Map(Object.values(tools).map((tool) => [tool.name, ToolPolicy.of(tool)] as const)),
+  finders: Object.values(tools).map((tool) => [tool.name, ToolHandler.finder(tool)] as const),
+  advertised: { tools, handle: () => Effect.die("calls are run by ToolRun") }
+})
 
 const entry = <A>(name: string, value: A | undefined): ReadonlyArray<readonly [string, A]> =>
   value === undefined ? [] : [[name, value]]

@@ -66,6 +66,8 @@ export interface Owner {
   readonly cancelled: Effect.Effect<void>
   /** Records results that are there when nothing else can be written any more; what becomes of that is not told. */
   readonly salvage: (results: ReadonlyArray<Fact>) => Effect.Effect<void>
+  /** Does something beside everything else, for as long as the session is held here; what becomes of it is not told. */
+  readonly aside: (work: Effect.Effect<void, WriteError>) => Effect.Effect<void>
   /** Reads what others wrote, announced or not. */
   readonly catchUp: Effect.Effect<void, WriteError>
 }
@@ -202,7 +204,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
   /** Saves the results of a write that cannot happen as decided (O2). */
   const overtaken = Effect.fnUntraced(function* (facts: ReadonlyArray<Fact>) {
     stale ??= new OwnerStale(true)
-    const end = facts.findIndex((fact) => fact.type !== "call.completed" && fact.type !== "call.receipt")
+    const end = facts.findIndex((fact) => !isResult(fact))
     const results = facts.slice(0, Math.max(0, end))
     if (results.length > 0) {
       const saved = journal.append({ sessionId, fence, expectedSeq: undefined, facts: results })
@@ -246,6 +248,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     ahead,
     cancelled: stopping.await,
     salvage,
+    aside: (work) => Effect.asVoid(Effect.forkIn(Effect.ignore(work), scope)),
     catchUp
   }
   return owner
@@ -259,6 +262,10 @@ const isFromOutside = (event: TurnEvent): boolean =>
   event.type === "inbox.moved" ||
   event.type === "turn.cancelling" ||
   (event.type === "inbox.returned" && event.data.reason === "withdrawn")
+
+/** Facts of a tool's answer: they depend on nothing that others write. */
+const isResult = (fact: Fact): boolean =>
+  fact.type === "call.completed" || fact.type === "call.receipt" || fact.type === "spill.created"
 
 const itemOf = (fact: Fact): ItemId | undefined =>
   "itemId" in fact.data && fact.type !== "inbox.admitted" ? fact.data.itemId : undefined

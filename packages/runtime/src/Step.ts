@@ -14,6 +14,7 @@ import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as Transcript from "@turnstep/core/Transcript"
 import type { Fact } from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
+import * as Semaphore from "effect/Semaphore"
 import type { EventHub } from "./EventHub.ts"
 import * as ModelCall from "./ModelCall.ts"
 import type { Owner, WriteError } from "./Owner.ts"
@@ -68,22 +69,39 @@ export const runCalls = (
   calls: ReadonlyArray<Ledger.Call>,
   saved: Effect.Effect<void, WriteError>
 ): Effect.Effect<void, WriteError> => {
+  const { config, hub, owner } = context
   const settle = settler(context, calls.length)
+  const inTurn = queues()
   const run = (call: Ledger.Call) => {
-    const show = (progress: Json) =>
-      context.hub.show(context.owner.sessionId, { type: "call.progress", callId: call.callId, progress })
-    const ran = ToolRun.run(context.config, context.owner.sessionId, call, (progress) =>
+    const show = (progress: Json) => hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
+    const ran = ToolRun.run(config, owner.sessionId, call, {
       // Nobody hears of a call before its record: what a tool tells before waits for it.
-      Effect.ignore(
-        Effect.andThen(
-          saved,
-          Effect.sync(() => show(progress))
-        )
-      )
-    )
-    return Effect.flatMap(call.effects === "pure" ? ran : Effect.andThen(saved, ran), settle)
+      onProgress: (progress) =>
+        Effect.ignore(
+          Effect.andThen(
+            saved,
+            Effect.sync(() => show(progress))
+          )
+        ),
+      onRetry: (attempt) =>
+        Effect.flatten(owner.ahead(() => [{ type: "call.started", data: { callId: call.callId, attempt } }])),
+      onLate: (late) => owner.aside(Effect.flatMap(late, (facts) => owner.decide(() => facts)))
+    })
+    const started = call.effects === "pure" ? ran : Effect.andThen(saved, ran)
+    const key = config.policies.get(call.name)?.exclusive(call.params)
+    return Effect.flatMap(key === undefined ? started : inTurn(key, started), settle)
   }
   return Effect.forEach(calls, run, { concurrency: "unbounded", discard: true })
+}
+
+/** Lets what has the same key through one after the other, in the order in which it came. */
+const queues = () => {
+  const doors = new Map<string, Semaphore.Semaphore>()
+  return <A, E, R>(key: string, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
+    const door = doors.get(key) ?? Semaphore.makeUnsafe(1)
+    doors.set(key, door)
+    return door.withPermits(1)(work)
+  }
 }
 
 /** Takes the results of a batch of `running` calls as they come (S2). */
@@ -99,10 +117,10 @@ const settler = ({ owner, unrecorded }: StepContext, running: number) => {
     }
     isRecording = false
   })
-  return (fact: Fact) =>
+  return (facts: ReadonlyArray<Fact>) =>
     Effect.uninterruptible(
       Effect.suspend(() => {
-        unrecorded.push(fact)
+        unrecorded.push(...facts)
         left--
         return left === 0 || isRecording ? Effect.void : record
       })

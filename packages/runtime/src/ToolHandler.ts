@@ -18,6 +18,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { Output } from "./LargeOutput.ts"
+import * as ToolCall from "./ToolCall.ts"
+import { ToolStream } from "./ToolStream.ts"
 
 /** What a tool said. `modelText` is what the model reads instead of the output, when the tool maps it. */
 export interface Answer {
@@ -48,18 +51,27 @@ export const finder = (tool: Tool.Any): ((context: Context.Context<never>) => To
   }
 }
 
+/** The answer of an output that was collected: its text, or where all of it is kept. */
+export const streamed = ({ bytes, spill, text }: Output): Answer =>
+  spill === undefined
+    ? { isFailure: false, output: text }
+    : { isFailure: false, output: { text, bytes, spill }, modelText: text }
+
 interface Schemas {
   readonly decode: (params: unknown) => Effect.Effect<unknown, AiError.AiError>
   readonly encode: (result: unknown, isFailure: boolean) => Effect.Effect<Canonical.Json, AiError.AiError>
 }
 
 const make = (tool: Tool.Any, { decode, encode }: Schemas, { context, handler }: Tool.Handler<string>): ToolHandler => {
-  const success = (result: unknown): Effect.Effect<Answer, AiError.AiError> =>
-    Effect.map(encode(result, false), (output) => ({
-      isFailure: false,
-      output,
-      modelText: tool.toModelOutput === undefined ? undefined : Prompt.toolModelOutputToText(tool.toModelOutput(result))
-    }))
+  const success = (result: unknown): Effect.Effect<Answer, unknown> =>
+    result instanceof ToolStream
+      ? Effect.map(ToolCall.keep(result.content), streamed)
+      : Effect.map(encode(result, false), (output) => ({
+          isFailure: false,
+          output,
+          modelText:
+            tool.toModelOutput === undefined ? undefined : Prompt.toolModelOutputToText(tool.toModelOutput(result))
+        }))
   /** A tool with `failureMode: "return"` answers with its failure; any other fails with it. */
   const failure = (error: unknown): Effect.Effect<Answer, unknown> => {
     if (tool.failureMode !== "return" || AiError.isAiError(error)) return Effect.fail(error)

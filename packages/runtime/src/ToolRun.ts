@@ -1,54 +1,76 @@
 /**
  * One tool call, run to the one answer it gets.
  *
- * Owns: turning everything a tool can do (answer, fail, throw, take too long, be told to stop) into a fact.
- * Does not own: which calls run (`TurnPlan.accept`), or the receipts of calls that were cut off (`Ledger`).
+ * Owns: turning everything a tool can do (answer, fail, throw, take too long, be told to stop, give more than fits) into
+ * facts. Does not own: which calls run (`TurnPlan.accept`), or the receipts of calls that were cut off (`Ledger`).
  *
  * - T1. Whatever the tool does, the Turn goes on: the failure is the model's to read, never the engine's to throw.
- * - T2. A tool that ignores being told to stop is left behind after a grace; it never holds the Turn.
+ * - T2. A tool that ignores being told to stop is left behind after a grace; it never holds the Turn. When it ends is
+ *   recorded, with what it says then, and is no answer of its call.
+ * - T3. A call is run again only where that does no harm, and every attempt is recorded before it starts.
  */
 import * as Canonical from "@turnstep/core/Canonical"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
 import type { SessionId } from "@turnstep/core/Ids"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
+import * as SpillStore from "@turnstep/core/SpillStore"
 import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import type { Fact } from "@turnstep/core/TurnEvent"
 import * as AiError from "effect/ai/AiError"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as LargeOutput from "./LargeOutput.ts"
+import type { WriteError } from "./Owner.ts"
+import * as ToolCall from "./ToolCall.ts"
+import * as ToolHandler from "./ToolHandler.ts"
 import type { Answer } from "./ToolHandler.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
 /** How long a tool may take to stop when it is told to (T2). */
 export const stopGrace = Duration.seconds(2)
 
-/** Runs a call and returns the fact that answers it (T1). Interruption stops the tool and is passed on. */
+/** What of a tool's progress is shown at most: one word in so many milliseconds. A tool that floods would drive watchers away. */
+const progressEvery = 100
+
+/** What happens around a call while it runs. */
+export interface Around {
+  readonly onProgress: (progress: Canonical.Json) => Effect.Effect<void>
+  /** Records that the call is started once more; done when that is durable. */
+  readonly onRetry: (attempt: number) => Effect.Effect<void, WriteError>
+  /** Takes what waits for a tool that was left behind: the facts of an end nobody waits for any more. */
+  readonly onLate: (late: Effect.Effect<ReadonlyArray<Fact>>) => Effect.Effect<void>
+}
+
+/** Runs a call and returns the facts that answer it (T1). Interruption stops the tool and is passed on. */
 export const run = Effect.fnUntraced(
-  function* (
-    config: TurnConfig,
-    sessionId: SessionId,
-    call: Ledger.Call,
-    onProgress: (progress: Canonical.Json) => Effect.Effect<void>
-  ) {
+  function* (config: TurnConfig, sessionId: SessionId, call: Ledger.Call, around: Around) {
     const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
-    const started = yield* Clock.currentTimeMillis
-    const exit = yield* detached(handle(config, sessionId, call, onProgress), policy.timeout)
-    if (Option.isNone(exit)) return Ledger.receipt({ ...call, attempt: Math.max(1, call.attempt) }, "timed-out")
-    yield* CrashPoint.hit("tool-finished", "after-ack")
-    const ms = (yield* Clock.currentTimeMillis) - started
-    if (Exit.isFailure(exit.value)) {
-      yield* logDefect(call, exit.value.cause)
-      return completed(call, policy, { isFailure: true, output: failureText(call, exit.value.cause) }, ms)
-    }
-    return completed(call, policy, exit.value.value, ms)
+    const store = yield* SpillStore.SpillStore
+    const base = { config, sessionId, call, around, policy, store }
+    let attempt = Math.max(1, call.attempt)
+    if (policy.retry === undefined) return yield* attempted({ ...base, attempt })
+    const retried = Effect.suspend(() => attempted({ ...base, attempt })).pipe(
+      Effect.filterOrFail(
+        (facts) => !mayHelpToRepeat(facts),
+        (facts) => new AttemptFailed(facts)
+      ),
+      Effect.tapErrorTag("AttemptFailed", () => Effect.sync(() => attempt++))
+    )
+    const again = Effect.suspend(() => (attempt === Math.max(1, call.attempt) ? Effect.void : around.onRetry(attempt)))
+    return yield* Effect.andThen(again, retried).pipe(
+      Effect.retry({ schedule: policy.retry, while: (error) => error._tag === "AttemptFailed" }),
+      Effect.catchTag("AttemptFailed", ({ facts }) => Effect.succeed(facts))
+    )
   },
   // Where the span is made is known: capturing a stack for every call would cost more than the span.
   (running, _, __, call) =>
@@ -58,20 +80,78 @@ export const run = Effect.fnUntraced(
     })
 )
 
+/** An attempt after which the call may be run again, with the facts that answer it if it is not. */
+class AttemptFailed {
+  readonly _tag = "AttemptFailed"
+  readonly facts: ReadonlyArray<Fact>
+  constructor(facts: ReadonlyArray<Fact>) {
+    this.facts = facts
+  }
+}
+
+/** A failure may pass; a receipt says that the time is over. */
+const mayHelpToRepeat = (facts: ReadonlyArray<Fact>): boolean =>
+  facts.some((fact) => fact.type === "call.completed" && fact.data.isFailure)
+
+interface Attempt {
+  readonly config: TurnConfig
+  readonly sessionId: SessionId
+  readonly call: Ledger.Call
+  readonly around: Around
+  readonly policy: ToolPolicy.ToolPolicy
+  readonly store: SpillStore.Service | undefined
+  readonly attempt: number
+}
+
+/** Runs the tool once. */
+const attempted = Effect.fnUntraced(function* (attempt: Attempt) {
+  const { around, call, policy } = attempt
+  const started = yield* Clock.currentTimeMillis
+  const spills: Array<SpillStore.Spill> = []
+  const answered = Effect.fnUntraced(function* (exit: Exit.Exit<Answer, unknown>) {
+    if (Exit.isFailure(exit)) yield* logDefect(call, exit.cause)
+    const answer = Exit.isSuccess(exit) ? exit.value : { isFailure: true, output: failureText(call, exit.cause) }
+    const ms = (yield* Clock.currentTimeMillis) - started
+    return [...spills.map((spill) => created(call, spill)), completed(call, policy, answer, ms)]
+  })
+  const late = Effect.fnUntraced(function* (fiber: Fiber.Fiber<Answer, unknown>) {
+    const exit = yield* Fiber.await(fiber)
+    const ms = (yield* Clock.currentTimeMillis) - started
+    const data = { callId: call.callId, ms }
+    // A tool that was told to stop mostly ends without a word.
+    if (Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause)) return [{ type: "call.late", data } as const]
+    const facts = yield* answered(exit)
+    return facts.map((fact): Fact => {
+      if (fact.type !== "call.completed") return fact
+      const { isFailure, output } = fact.data
+      return { type: "call.late", data: { ...data, answer: { isFailure, output } } }
+    })
+  })
+  const exit = yield* detached(handle(attempt, spills), policy.timeout, (fiber) => around.onLate(late(fiber)))
+  if (Option.isNone(exit)) return [Ledger.receipt({ ...call, attempt: attempt.attempt }, "timed-out")]
+  yield* CrashPoint.hit("tool-finished", "after-ack")
+  return yield* answered(exit.value)
+})
+
 /**
  * Runs a tool in a fiber of its own, so that neither a timeout nor an interruption of the Turn waits for one that does not
- * stop (T2). `None` when its time is over.
+ * stop (T2): `left` is told of that one. `None` when its time is over.
  */
-const detached = <A>(tool: Effect.Effect<A, unknown>, timeout: Duration.Duration) =>
+const detached = <A>(
+  tool: Effect.Effect<A, unknown>,
+  timeout: Duration.Duration,
+  left: (fiber: Fiber.Fiber<A, unknown>) => Effect.Effect<void>
+) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(tool, { startImmediately: true }), (fiber) => {
       const exit = fiber.pollUnsafe()
       if (exit !== undefined) return Effect.succeedSome(exit)
+      const ended = Effect.andThen(stop(fiber), () =>
+        Effect.as(fiber.pollUnsafe() === undefined ? left(fiber) : Effect.void, lastMinute(fiber))
+      )
       return restore(Effect.timeoutOption(Fiber.await(fiber), timeout)).pipe(
-        Effect.onInterrupt(() => stop(fiber)),
-        Effect.flatMap((awaited) =>
-          Option.isSome(awaited) ? Effect.succeed(awaited) : Effect.map(stop(fiber), () => lastMinute(fiber))
-        )
+        Effect.onInterrupt(() => ended),
+        Effect.filterOrElse(Option.isSome, () => ended)
       )
     })
   )
@@ -84,24 +164,65 @@ const lastMinute = <A>(fiber: Fiber.Fiber<A, unknown>): Option.Option<Exit.Exit<
     : Option.some(exit)
 }
 
+/** Calls the handler, and keeps what is too large for the log. */
 const handle = (
-  config: TurnConfig,
-  sessionId: SessionId,
-  call: Ledger.Call,
-  onProgress: (progress: Canonical.Json) => Effect.Effect<void>
+  { around, attempt, call, config, policy, sessionId, store }: Attempt,
+  spills: Array<SpillStore.Spill>
 ): Effect.Effect<Answer, unknown> => {
   const handler = config.handlers.get(call.name)
   if (handler === undefined) return Effect.die(new Error(`the application provides no handler for ${call.name}`))
-  return Effect.provideContext(
-    handler.run(call.params, Ids.callKey(sessionId, call.callId), onProgress),
-    config.context
+  const keep: LargeOutput.Keep =
+    store === undefined
+      ? ToolCall.keepsNothing
+      : (content) =>
+          store.write(sessionId, content).pipe(
+            Effect.tap((spill) => Effect.sync(() => void spills.push(spill))),
+            Effect.tap(() => CrashPoint.hit("spill-written", "after-ack"))
+          )
+  const progress = throttled(around.onProgress)
+  const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep }
+  return handler.run(call.params, Ids.callKey(sessionId, call.callId), progress).pipe(
+    Effect.filterOrElse(
+      () => store === undefined || policy.output === "exempt",
+      (answer) => fitting(answer, keep)
+    ),
+    Effect.provideContext(Context.add(config.context, ToolCall.ToolCall, current))
   )
+}
+
+/** The answer itself, or where it is kept when it is too large for the log. */
+const fitting = (answer: Answer, keep: LargeOutput.Keep): Effect.Effect<Answer, LargeOutput.OutputLost> => {
+  const text = ToolOutput.toText(answer.output)
+  // A code unit has three bytes of UTF-8 at the most.
+  if (text.length * 3 <= SpillStore.threshold || Buffer.byteLength(text) <= SpillStore.threshold) {
+    return Effect.succeed(answer)
+  }
+  return Effect.map(LargeOutput.collect(Stream.make(text), keep), (output) => ({
+    ...ToolHandler.streamed(output),
+    isFailure: answer.isFailure
+  }))
+}
+
+/** Passes on the first progress of every `progressEvery`. */
+const throttled = (show: Around["onProgress"]): Around["onProgress"] => {
+  let shown = -Infinity
+  return (progress) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      if (now - shown < progressEvery) return Effect.void
+      shown = now
+      return show(progress)
+    })
 }
 
 const stop = (fiber: Fiber.Fiber<unknown, unknown>) =>
   Effect.suspend(() => Effect.forkDetach(Fiber.interrupt(fiber))).pipe(
     Effect.flatMap((stopping) => Effect.timeoutOption(Effect.interruptible(Fiber.await(stopping)), stopGrace))
   )
+
+const created = (call: Ledger.Call, { bytes, id, lines }: SpillStore.Spill): Fact => ({
+  type: "spill.created",
+  data: { callId: call.callId, spillId: id, bytes, lines }
+})
 
 const completed = (
   call: Ledger.Call,

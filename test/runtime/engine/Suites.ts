@@ -2,9 +2,11 @@
 import * as Agent from "./Agent.ts"
 import * as Budget from "./Budget.ts"
 import * as Ephemeral from "./Ephemeral.ts"
+import * as Execution from "./Execution.ts"
 import * as Handover from "./Handover.ts"
 import * as History from "./History.ts"
 import * as Input from "./Input.ts"
+import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
 import * as Prepare from "./Prepare.ts"
 import * as RequestGate from "./RequestGate.ts"
@@ -19,6 +21,8 @@ export const suites = [
   Turn.suite,
   Step.suite,
   ToolRun.suite,
+  Execution.suite,
+  LargeOutput.suite,
   ModelCall.suite,
   RequestGate.suite,
   Steering.suite,

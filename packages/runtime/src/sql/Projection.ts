@@ -130,6 +130,8 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
     case "session.created":
     case "history.imported":
     case "worker.claimed":
+    case "call.late":
+    case "spill.created":
     case "transcript.repaired":
     case "step.slimmed":
     case "guard.repeated":

@@ -16,6 +16,8 @@ export interface TextPattern {
   readonly find: (line: string) => number
   /** False when no line of the text can match; spares splitting it. */
   readonly possible: (text: string) => boolean
+  /** The text every match contains as it stands, where that is known; spares decoding bytes that cannot match. */
+  readonly fixed?: string | undefined
   /** Whether a search needs a time limit (S2). */
   readonly backtracks: boolean
 }
@@ -33,6 +35,7 @@ export const compile = (source: string, options?: PatternOptions): Result.Result
     return Result.succeed({
       find: (line) => line.indexOf(source),
       possible: (text) => text.includes(source),
+      fixed: source,
       backtracks: false
     })
   }
