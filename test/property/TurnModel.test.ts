@@ -65,11 +65,11 @@ const title = "looks like its model, whatever is done to it"
 const patience = 120_000
 
 describe("A session in memory", () => {
-  it.live(title, () => check(1_000, inMemory), patience)
+  it.live(title, () => check(600, inMemory), patience)
 })
 
 for (const { layer: database, name } of Databases.migrated.filter((each) => each.name === "PGlite")) {
   layer(database, { excludeTestServices: true, timeout: "60 seconds" })(`A session on ${name}`, (it) => {
-    it.effect(title, () => Effect.flatMap(inDatabase, (storage) => check(100, storage)), patience)
+    it.effect(title, () => Effect.flatMap(inDatabase, (storage) => check(60, storage)), patience)
   })
 }

@@ -1,0 +1,245 @@
+/**
+ * The guards that a promise rests on, each with the change that takes it away and the suites that must notice.
+ *
+ * Owns: the list. Does not own: how a mutant is made and tried (`Copy`, `Trial`).
+ */
+
+export interface Mutant {
+  /** Names it on the command line. */
+  readonly name: string
+  /** What the program then does. */
+  readonly does: string
+  readonly file: string
+  /** Stands in the file exactly once. */
+  readonly find: string
+  readonly put: string
+  /** The smallest suites that must notice. */
+  readonly suites: ReadonlyArray<string>
+}
+
+const contract = "test/contract/Storage.test.ts"
+const engine = "test/runtime/Memory.test.ts"
+const model = "test/property/TurnModel.test.ts"
+const plan = "packages/core/src/TurnPlan.ts"
+const append = "packages/runtime/src/sql/schema/Append.ts"
+
+export const mutants: ReadonlyArray<Mutant> = [
+  // The fence
+  {
+    name: "fence-memory",
+    does: "the store in memory takes writes under a stale fence",
+    file: "packages/core/src/MemoryStore.ts",
+    find: "entry === undefined || entry.fence !== write.fence",
+    put: "entry === undefined",
+    suites: [contract]
+  },
+  {
+    name: "fence-sql",
+    does: "the gate takes writes under a stale fence",
+    file: append,
+    find: "(s.fence = w.fence and s.last_txn is distinct from w.txn)",
+    put: "s.last_txn is distinct from w.txn",
+    suites: [contract]
+  },
+  {
+    name: "fence-guard",
+    does: "the database takes rows under a stale fence from whoever writes past the gate",
+    file: "packages/runtime/src/sql/schema/Guards.ts",
+    find: "s.fence <> new.fence or s.xmin",
+    put: "s.xmin",
+    suites: ["test/sql/IllegalWrites.test.ts"]
+  },
+  {
+    name: "claim-of-the-living",
+    does: "a session is taken from an owner whose lease lasts",
+    file: "packages/runtime/src/sql/SqlClaim.ts",
+    find: "r.incarnation = f.owner and r.lease_until > clock_timestamp()))",
+    put: "r.incarnation = f.owner and false))",
+    suites: ["test/sql/SqlClaim.test.ts"]
+  },
+  {
+    name: "claim-same-fence",
+    does: "a claim leaves the fence of the claim before",
+    file: "packages/runtime/src/sql/SqlClaim.ts",
+    find: "set fence = s.fence + 1, owner",
+    put: "set fence = s.fence, owner",
+    suites: [contract]
+  },
+  // Dense numbers
+  {
+    name: "seq-memory",
+    does: "the store in memory takes a decision that others' writes have overtaken",
+    file: "packages/core/src/MemoryStore.ts",
+    find: "if (write.expectedSeq !== undefined && write.expectedSeq !== entry.state.seq) {",
+    put: "if (write.expectedSeq !== undefined && write.expectedSeq > entry.state.seq) {",
+    suites: [contract]
+  },
+  {
+    name: "seq-sql",
+    does: "the gate takes a decision that others' writes have overtaken",
+    file: append,
+    find: "and (w.expected is null or s.next_seq = w.expected + 1)",
+    put: "and (w.expected is null or s.next_seq > w.expected)",
+    suites: [contract]
+  },
+  // A lost answer to COMMIT
+  {
+    name: "last-txn",
+    does: "a fenced write that is sent again after a lost answer is not known",
+    file: append,
+    find: "when s.fence = r.fence and s.last_txn = r.txn then s.last_txn_seq",
+    put: "when false then s.last_txn_seq",
+    suites: ["test/sql/LostAnswer.test.ts"]
+  },
+  {
+    name: "admission-txn",
+    does: "an admission that is sent again after a lost answer is not known",
+    file: append,
+    find: "where i.session_no = s.session_no and i.txn = r.txn limit 1",
+    put: "where false limit 1",
+    suites: ["test/sql/LostAnswer.test.ts"]
+  },
+  // What tools may have done
+  {
+    name: "once-again",
+    does: "the next owner runs a once-only tool a second time",
+    file: "packages/core/src/Ledger.ts",
+    find: "const mayRun = call.attempt === 0 || mayRunAgain(call.effects)",
+    put: "const mayRun = true",
+    suites: [engine]
+  },
+  {
+    name: "once-schema",
+    does: "the database takes a second attempt of a once-only call",
+    file: "packages/runtime/src/sql/schema/Guards.ts",
+    find: "when c.effects = 'once' and new.attempt > 1 then 'it must never run twice'",
+    put: "",
+    suites: ["test/sql/IllegalWrites.test.ts"]
+  },
+  {
+    name: "effects-before-the-record",
+    does: "a call with effects starts before its response is recorded",
+    file: "packages/runtime/src/Step.ts",
+    find: 'call.effects === "pure" ? ran : Effect.andThen(saved, ran)',
+    put: "ran",
+    suites: [engine]
+  },
+  {
+    name: "receipt-of-effects",
+    does: "a receipt says of a call with effects that it changed nothing",
+    file: "packages/core/src/Receipt.ts",
+    find: 'if (progress.effects !== "pure") return "outcome-unknown"',
+    put: "",
+    suites: [engine]
+  },
+  // The end of a Turn
+  {
+    name: "receipts",
+    does: "the finalizer leaves open calls without a receipt",
+    file: plan,
+    find: "before.length > 0 ? [] : Ledger.receipts(turn.ledger, causeOf(ending))",
+    put: "before.length > 0 ? [] : Ledger.receipts(turn.ledger, causeOf(ending)).slice(1)",
+    suites: [engine]
+  },
+  {
+    name: "detach",
+    does: "a host that lets go settles the Turn instead",
+    file: "packages/runtime/src/Turn.ts",
+    find: "return owner.isLettingGo() ? undefined : {",
+    put: "return {",
+    suites: [engine]
+  },
+  {
+    name: "cancel-overtaken",
+    does: "a Turn that was told to stop ends as whatever it was about to",
+    file: "packages/runtime/src/Turn.ts",
+    find: "cancelledOf(state.turn) ?? ending)",
+    put: "ending)",
+    suites: [engine]
+  },
+  {
+    name: "crash-loop",
+    does: "a Turn that kills its processes is taken up again and again",
+    file: plan,
+    find: "if (wasLeft && turn.takeovers >= maxTakeovers) return undefined",
+    put: "",
+    suites: ["test/sim/Liveness.test.ts"]
+  },
+  // The inbox
+  {
+    name: "client-key",
+    does: "a message that is sent again under its key is admitted again",
+    file: "packages/core/src/MemoryStore.ts",
+    find: "entry.keys.set(fact.data.clientKey, { data: fact.data, digest })",
+    put: "",
+    suites: [contract]
+  },
+  {
+    name: "client-key-body",
+    does: "another message under a used key gets the first one's answer",
+    file: "packages/core/src/Admission.ts",
+    find: "if (view.keyed.digest !== digest) {",
+    put: "if (view.keyed.digest === undefined) {",
+    suites: ["test/core/Admission.test.ts"]
+  },
+  {
+    name: "steer-boundary",
+    does: "a steer is read when the model has been asked already",
+    file: plan,
+    find: `    ...Inbox.steersFor(state.pending, turn.id).flatMap((item) => applyItem(item, turn.id, step)),
+    { type: "step.started", data: { turnId: turn.id, step, kind } }
+`,
+    put: `    { type: "step.started", data: { turnId: turn.id, step, kind } },
+    ...Inbox.steersFor(state.pending, turn.id).flatMap((item) => applyItem(item, turn.id, step))
+`,
+    suites: [engine]
+  },
+  {
+    name: "steers-at-the-end",
+    does: "the steers a Turn leaves behind belong to nobody",
+    file: plan,
+    find: "    ...returned,\n",
+    put: "",
+    suites: [engine]
+  },
+  {
+    name: "idle-with-work",
+    does: "a session says idle at the end of a Turn while messages wait",
+    file: plan,
+    find: "...(left === 0 ? [",
+    put: "...(left >= 0 ? [",
+    suites: [engine]
+  },
+  {
+    name: "cancel-loses-the-waiting",
+    does: "a cancel takes back what was to wait for the next Turn",
+    file: "packages/core/src/Inbox.ts",
+    find: 'item.ifNotApplied === "return" ? "returned" : "follow-up"',
+    put: '"returned"',
+    suites: [engine]
+  },
+  {
+    name: "withdraw-applied",
+    does: "a message that was read is taken back",
+    file: "packages/core/src/Admission.ts",
+    find: 'if (state !== "waiting") return',
+    put: 'if (state === "returned") return',
+    suites: [model]
+  },
+  // What is seen
+  {
+    name: "watch-gap",
+    does: "what was not heard is not read from the journal",
+    file: "packages/runtime/src/Watch.ts",
+    find: 'const isNext = "event" in item && item.event.seq === last + 1',
+    put: 'const isNext = "event" in item',
+    suites: [engine]
+  }
+]
+
+/** The file with the change in it. Throws when its guard is not there, or is there more than once. */
+export const apply = (mutant: Mutant, source: string): string => {
+  const places = source.split(mutant.find).length - 1
+  if (places !== 1) throw new Error(`${mutant.name}: the mutant no longer applies, its guard stands ${places} times`)
+  return source.replace(mutant.find, () => mutant.put)
+}
