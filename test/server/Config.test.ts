@@ -21,6 +21,7 @@ describe("Config", () => {
       assert.deepStrictEqual<unknown>(values, {
         drain: 1,
         workers: undefined,
+        repeatedToolCallLimit: undefined,
         host: "127.0.0.1",
         port: 4199,
         data: ".turnstep",
@@ -38,9 +39,15 @@ describe("Config", () => {
 
   it.effect("takes a flag before a variable, and a variable before a default, and says which it was", () =>
     Effect.gen(function* () {
-      const env = { TURNSTEP_PORT: "4300", TURNSTEP_MODEL: "openai/a", TURNSTEP_HOST: "" }
-      const { host, model, port } = yield* resolve({ port: Option.some(4400) }, env)
+      const env = {
+        TURNSTEP_PORT: "4300",
+        TURNSTEP_MODEL: "openai/a",
+        TURNSTEP_HOST: "",
+        REPEATED_TOOL_CALL_LIMIT: "5"
+      }
+      const { host, model, port, repeatedToolCallLimit } = yield* resolve({ port: Option.some(4400) }, env)
       assert.deepStrictEqual(port, { value: 4400, source: "flag", name: "--port" })
+      assert.strictEqual(repeatedToolCallLimit.value, 5)
       assert.deepStrictEqual(model, { value: "openai/a", source: "environment", name: "TURNSTEP_MODEL" })
       assert.deepStrictEqual(host, { value: "127.0.0.1", source: "default", name: "--host" })
     })
@@ -91,6 +98,8 @@ describe("Config", () => {
         yield* refused({}, { TURNSTEP_ALLOW_REMOTE: "maybe" }),
         yield* refused({}, { TURNSTEP_TOKEN: "short" }),
         yield* refused({}, { TURNSTEP_TOKEN: "a b".repeat(20) }),
+        yield* refused({}, { REPEATED_TOOL_CALL_LIMIT: "1" }),
+        yield* refused({}, { REPEATED_TOOL_CALL_LIMIT: "often" }),
         yield* refused({ allowOrigin: ["https://a.example/"] }),
         yield* refused({ allowOrigin: ["*"] })
       ]

@@ -29,7 +29,7 @@ import type * as Scope from "effect/Scope"
 import { Wire } from "./model/Wire.ts"
 import * as ToolHandler from "./ToolHandler.ts"
 import * as SpillTools from "./tools/SpillTools.ts"
-import type { Policy, TurnConfig, TurnRequest } from "./TurnConfig.ts"
+import { DefaultPolicy, type Policy, type TurnConfig, type TurnRequest } from "./TurnConfig.ts"
 
 /** An agent that needs `R` from the application. */
 export interface Agent<out R = never> {
@@ -74,7 +74,7 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
       handlers: new Map(finders.flatMap(([tool, find]) => entry(tool, find(context)))),
       policies,
       context,
-      policy: options.policy ?? {}
+      policy: { ...(yield* DefaultPolicy), ...options.policy }
     }
     return config
   })

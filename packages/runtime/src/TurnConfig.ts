@@ -8,7 +8,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type { Wire } from "@turnstep/core/history/RequestGate"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Budget from "@turnstep/core/Budget"
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
@@ -60,6 +60,9 @@ export interface Policy {
   /** Failures in a row after which tools of a domain at the user's are out of use in the Turn; default 5, at least 1. */
   readonly failureLimit?: number | undefined
 }
+
+/** What holds for an agent that says nothing of it. */
+export const DefaultPolicy = Context.Reference<Policy>("runtime/TurnConfig/DefaultPolicy", { defaultValue: () => ({}) })
 
 /** The limits of a Turn that starts now (`now` in milliseconds since the epoch). */
 export const limitsOf = (policy: Policy, now: number): Limits => {

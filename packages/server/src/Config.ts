@@ -50,6 +50,8 @@ export interface Config {
   readonly workers: Setting<number | undefined>
   /** Seconds that running steps may take to end when the server is told to stop. */
   readonly drain: Setting<number>
+  /** How often a Turn may make the same tool calls in a row; without one, the runtime's own limit. */
+  readonly repeatedToolCallLimit: Setting<number | undefined>
   readonly allowHosts: Setting<ReadonlyArray<string>>
   readonly allowOrigins: Setting<ReadonlyArray<string>>
   readonly allowRemote: Setting<boolean>
@@ -107,6 +109,12 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
     databaseUrl: yield* setting("database-url", flags.databaseUrl, secret("DATABASE_URL"), undefined),
     workers: yield* setting("workers", flags.workers, count("TURNSTEP_WORKERS", "a number of workers"), undefined),
     drain: yield* setting("drain", flags.drain, count("TURNSTEP_DRAIN", "a number of seconds"), defaults.drain),
+    repeatedToolCallLimit: yield* setting(
+      "repeated-tool-call-limit",
+      Option.none(),
+      count("REPEATED_TOOL_CALL_LIMIT", "a number of calls"),
+      undefined
+    ),
     token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
     allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),
     allowOrigins: yield* setting("allow-origin", listFlag(flags.allowOrigin), list("TURNSTEP_ALLOW_ORIGIN"), []),
@@ -132,6 +140,14 @@ const check = Effect.fnUntraced(function* (config: Config) {
   for (const amount of [config.workers, config.drain]) {
     if (amount.value === undefined || (Number.isInteger(amount.value) && amount.value >= 0)) continue
     return yield* refuse(amount, `${amount.value} is not a whole number from 0 on.`, "Use one, such as 4.")
+  }
+  const { repeatedToolCallLimit } = config
+  if (repeatedToolCallLimit.value !== undefined && repeatedToolCallLimit.value < 2) {
+    return yield* refuse(
+      repeatedToolCallLimit,
+      `${repeatedToolCallLimit.value} would refuse calls that were never made before.`,
+      "Use a number from 2 on, or unset it for 3."
+    )
   }
   if (!isLoopback(host.value) && !config.allowRemote.value) {
     return yield* refuse(

@@ -13,6 +13,7 @@ import * as Drivers from "@turnstep/runtime/Drivers"
 import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
 import * as Runtime from "@turnstep/runtime/Runtime"
+import * as TurnConfig from "@turnstep/runtime/TurnConfig"
 import * as DemoTools from "@turnstep/runtime/tools/DemoTools"
 import * as Workspace from "@turnstep/runtime/tools/Workspace"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -52,6 +53,7 @@ export const run = Effect.fn("Launch.run")(
     const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
     const token = config.token.value ?? (yield* Token.ensure(config.data.value))
     const context = yield* Layer.build(application(config, token)).pipe(
+      Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
       Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))
     )

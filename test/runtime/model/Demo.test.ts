@@ -247,6 +247,32 @@ layer(environment)("Demo", (it) => {
     })
   )
 
+  it.effect("makes the same call for ever when it is asked to", () =>
+    Effect.gen(function* () {
+      const { answer, messages } = yield* turn([], "/loop", { maxSteps: 5 })
+      assert.isUndefined(answer)
+      const calls = messages.flatMap((message) =>
+        message.role === "assistant" ? message.content.filter((part) => part.type === "tool-call") : []
+      )
+      assert.deepStrictEqual(
+        calls.map(({ name, params }) => [name, params]),
+        Array.from({ length: 5 }, () => ["count_step", { n: 1 }])
+      )
+      const why = "This turn asked 4 times in a row for the same calls (count_step) and learned nothing new"
+      const { text } = yield* ask([...messages, user(Budget.handBackPrompt(why))], "none")
+      assert.include(text, '"/loop": 5 steps, 5 tool calls')
+      assert.notInclude(text, "You also wrote")
+    })
+  )
+
+  it.effect("asks for a job until it is done", () =>
+    Effect.gen(function* () {
+      const { answer, steps } = yield* turn([], "/poll 0")
+      assert.deepStrictEqual(steps, [["start_job"], ["job_status"], []])
+      assert.include(answer, "The job is done (100 %). I asked 1 time with the same call")
+    })
+  )
+
   it.effect("hands back honestly when tools are switched off", () =>
     Effect.gen(function* () {
       const earlier = yield* turn([], "/fail")

@@ -73,6 +73,26 @@ layer(DemoTools.layer)("DemoTools", (it) => {
     })
   )
 
+  it.effect("tells how far a job has come, in whatever process, and waits half a second for news", () =>
+    Effect.gen(function* () {
+      const toolkit = yield* DemoTools.toolkit
+      yield* TestClock.setTime(1_700_000_000_000)
+      const started = yield* Folder.call(toolkit, "start_job", { seconds: 1 })
+      const job = { job: "job-1700000000000-1000" }
+      assert.deepStrictEqual(started.encodedResult, job)
+      const first = yield* Effect.forkChild(Folder.call(toolkit, "job_status", job))
+      yield* TestClock.adjust("499 millis")
+      assert.isUndefined(first.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual((yield* Fiber.join(first)).encodedResult, { ...job, percent: 50, state: "running" })
+      yield* TestClock.adjust("1 hour")
+      const last = yield* Folder.call(toolkit, "job_status", job)
+      assert.deepStrictEqual(last.encodedResult, { ...job, percent: 100, state: "done" })
+      const unknown = yield* Folder.call(toolkit, "job_status", { job: "job-x" })
+      assert.deepInclude(unknown.encodedResult, { _tag: "JobUnknown", job: "job-x" })
+    })
+  )
+
   it.effect("fails at the first attempt and works at the second, every time", () =>
     Effect.gen(function* () {
       const toolkit = yield* DemoTools.toolkit

@@ -1,12 +1,15 @@
 /**
  * Small real tools, one per thing a runtime must cope with: an answer from outside,
- * a long call, a call that fails, and one that leads to the next for ever.
+ * a long call, a call that fails, one that leads to the next for ever, and a job to
+ * be waited for.
  *
  * Owns: these tools. Does not own: who calls them (`model/Demo` does, any model may).
  *
  * - D1. Nothing outside changes: each tool may be run again (`Tool.Readonly`).
- * - D2. `unreliable` depends on its arguments alone, so a run can be repeated.
+ * - D2. `unreliable` depends on its arguments alone, so a run can be repeated. A job is
+ *   nothing but the time of its start in its name, so it outlives every process.
  */
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -75,8 +78,39 @@ export const UnreliableTool = Tool.make("unreliable", {
   failureMode: "return"
 }).annotate(Tool.Readonly, true)
 
-/** `current_time`, `slow_task`, `count_step` and `unreliable`. */
-export const toolkit = Toolkit.make(CurrentTime, SlowTask, CountStep, UnreliableTool)
+/** There is no such job. */
+export class JobUnknown extends Schema.TaggedError<JobUnknown>()("JobUnknown", {
+  job: Schema.String,
+  message: Schema.String
+}) {}
+
+/** Starts a job that goes on by itself. */
+export const StartJob = Tool.make("start_job", {
+  description: "Start a job that takes a number of seconds, and give its name. Ask job_status how far it has come.",
+  parameters: Schema.Struct({
+    seconds: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 600 }))
+  }),
+  success: Schema.Struct({ job: Schema.String })
+}).annotate(Tool.Readonly, true)
+
+/** How far a job has come. */
+export const JobStatus = Schema.Struct({
+  job: Schema.String,
+  percent: Schema.Int,
+  state: Schema.Literals(["running", "done"])
+})
+
+/** Asks how far a job has come. */
+export const JobStatusTool = Tool.make("job_status", {
+  description: "Tell how far a job has come. Waits half a second for something new while the job runs.",
+  parameters: Schema.Struct({ job: Schema.String }),
+  success: JobStatus,
+  failure: JobUnknown,
+  failureMode: "return"
+}).annotate(Tool.Readonly, true)
+
+/** `current_time`, `slow_task`, `count_step`, `unreliable`, `start_job` and `job_status`. */
+export const toolkit = Toolkit.make(CurrentTime, SlowTask, CountStep, UnreliableTool, StartJob, JobStatusTool)
 
 const currentTime = Effect.fn("DemoTools.currentTime")(function* (params: Tool.Parameters<typeof CurrentTime>) {
   const timeZone = params.timeZone ?? "UTC"
@@ -114,12 +148,28 @@ const unreliable = Effect.fn("DemoTools.unreliable")(function* ({ attempt }: Too
   return { attempt, message: `Attempt ${attempt} worked.` }
 })
 
+const startJob = Effect.fn("DemoTools.startJob")(function* ({ seconds }: Tool.Parameters<typeof StartJob>) {
+  return { job: `job-${yield* Clock.currentTimeMillis}-${Math.round(seconds * 1000)}` }
+})
+
+const jobStatus = Effect.fn("DemoTools.jobStatus")(function* ({ job }: Tool.Parameters<typeof JobStatusTool>) {
+  const [, started, takes] = /^job-(\d{1,15})-(\d{1,9})$/.exec(job) ?? []
+  if (started === undefined) return yield* new JobUnknown({ job, message: `There is no job ${job.slice(0, 80)}.` })
+  const left = Number(started) + Number(takes) - (yield* Clock.currentTimeMillis)
+  yield* Effect.sleep(Math.min(tickSeconds * 2000, Math.max(0, left)))
+  const passed = (yield* Clock.currentTimeMillis) - Number(started)
+  const done = passed >= Number(takes) ? 1 : passed / Number(takes)
+  return { job, percent: Math.floor(done * 100), state: done >= 1 ? "done" : "running" } as const
+})
+
 /** The handlers of `toolkit`. */
 export const layer = toolkit.toLayer({
   current_time: currentTime,
   slow_task: slowTask,
   count_step: countStep,
-  unreliable
+  unreliable,
+  start_job: startJob,
+  job_status: jobStatus
 })
 
 const tickSeconds = 0.25

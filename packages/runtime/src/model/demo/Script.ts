@@ -10,7 +10,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { CurrentTime, SlowProgress, UnreliableTool } from "../../tools/DemoTools.ts"
+import { CurrentTime, JobStatus, SlowProgress, StartJob, UnreliableTool } from "../../tools/DemoTools.ts"
 import { callsOf, type Conversation, intentOf, read } from "./Conversation.ts"
 import * as FilesScript from "./FilesScript.ts"
 import { act, answer, count, type Reply, type Script, short, trouble, troubles, valueOf } from "./Reply.ts"
@@ -83,6 +83,32 @@ const steps: Script = (turn) => {
   return act(`Step ${n}; I never stop by myself.`, { name: "count_step", params: { n } })
 }
 
+const loop: Script = () =>
+  act("Asking the same as before; nothing I am told will make me stop.", { name: "count_step", params: { n: 1 } })
+
+const poll: Script = (turn) => {
+  const job = Option.map(decodeJob(valueOf(callsOf(turn).find(({ name }) => name === "start_job"))), ({ job }) => job)
+  if (turn.batches.length === 0) {
+    const asked = Number.parseFloat(turn.intent?.rest ?? "")
+    const seconds = Number.isFinite(asked) ? Math.min(Math.max(asked, 0), 6) : 3
+    return act(`Starting a job of ${count(seconds, "second")}.`, { name: "start_job", params: { seconds } })
+  }
+  const last = callsOf(turn).findLast(({ name }) => name === "job_status")
+  const status = decodeStatus(valueOf(last))
+  if (Option.isSome(job) && (last === undefined || (Option.isSome(status) && status.value.state === "running"))) {
+    const seen = Option.match(status, { onNone: () => "", onSome: ({ percent }) => `${percent} % so far. ` })
+    return act(`${seen}Asking how far it has come.`, { name: "job_status", params: { job: job.value } })
+  }
+  const asked = turn.batches.length - 1
+  return answer(
+    turn,
+    Option.isSome(status)
+      ? `The job is ${status.value.state} (${status.value.percent} %). I asked ${count(asked, "time")} with the same call; ` +
+          "each answer was new, so that was no loop."
+      : unusable(turn)
+  )
+}
+
 const fail: Script = (turn) => {
   const [first, second] = callsOf(turn)
   if (first === undefined) {
@@ -116,6 +142,18 @@ const intentByWord = {
     tools: ["count_step"],
     script: steps
   },
+  loop: {
+    usage: "/loop",
+    shows: "the same call over and over, until the turn is stopped",
+    tools: ["count_step"],
+    script: loop
+  },
+  poll: {
+    usage: "/poll [seconds]",
+    shows: "the same call over and over with a new result each time, which is no loop",
+    tools: ["start_job", "job_status"],
+    script: poll
+  },
   fail: { usage: "/fail", shows: "a tool that fails and a second try that works", tools: ["unreliable"], script: fail }
 } satisfies Record<string, KnownIntent>
 
@@ -124,6 +162,8 @@ const intents: ReadonlyMap<string, KnownIntent> = new Map(Object.entries(intentB
 const knownWords: ReadonlySet<string> = new Set(intents.keys())
 
 const decodeTime = Schema.decodeUnknownOption(CurrentTime.successSchema)
+const decodeJob = Schema.decodeUnknownOption(StartJob.successSchema)
+const decodeStatus = Schema.decodeUnknownOption(JobStatus)
 const decodeSlow = Schema.decodeUnknownOption(SlowProgress)
 const decodeUnreliable = Schema.decodeUnknownOption(UnreliableTool.successSchema)
 
