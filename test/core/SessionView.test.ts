@@ -106,7 +106,7 @@ describe("SessionView", () => {
 
   it("gives every message its Turn and step, and an answer its figures", () => {
     const events = log([...opening, completed(1), admitted(2), applied(2, 2), said(2), step(2), answered(2)])
-    assert.deepStrictEqual(
+    assert.deepStrictEqual<unknown>(
       SessionView.messages(events).map(({ id, role, turnId, step, at }) => [id, role, turnId, step, at]),
       [
         ["msg_inb_1", "user", "trn_1", 1, 1003],
@@ -118,6 +118,32 @@ describe("SessionView", () => {
     assert.deepStrictEqual(
       SessionView.messages(events).map((message) => message.figures),
       [undefined, figures, undefined, figures]
+    )
+  })
+
+  it("shows what came in from elsewhere in front of everything, results included", () => {
+    const past = [
+      { role: "user", parts: [{ type: "text", text: "a" }] },
+      { role: "assistant", parts: [{ type: "tool-call", wireId: "c", name: "look", params: {} }] },
+      { role: "tool", answers: [{ wireId: "c", name: "look", isFailure: false, result: "x" }] }
+    ] as const
+    const views = SessionView.messages(
+      log([
+        { type: "session.created", data: { agent: "default" } },
+        { type: "history.imported", data: { format: "anthropic", messages: past.slice(0, 2) } },
+        { type: "history.imported", data: { format: "anthropic", messages: past.slice(2) } },
+        ...opening
+      ])
+    )
+    assert.deepStrictEqual<unknown>(
+      views.map(({ answers, id, parts, role, turnId }) => [id, role, turnId, parts.length, answers?.length]),
+      [
+        ["msg_past_1", "user", undefined, 1, undefined],
+        ["msg_past_2", "assistant", undefined, 1, undefined],
+        ["msg_past_3", "tool", undefined, 0, 1],
+        ["msg_inb_1", "user", "trn_1", 1, undefined],
+        ...views.slice(4).map(({ id, parts, role, turnId }) => [id, role, turnId, parts.length, undefined])
+      ]
     )
   })
 

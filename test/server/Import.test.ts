@@ -81,6 +81,13 @@ layer(NodeServices.layer, { excludeTestServices: true })("Import and export", (i
         ["DANGLING_CALL", "DANGLING_CALL"]
       )
       assert.deepStrictEqual([body.imported.remaining, body.imported.lost], [[], []])
+      const shown = yield* server.json<{ readonly data: ReadonlyArray<{ readonly role: string }> }>(
+        `/api/sessions/${body.id}/messages`
+      )
+      assert.deepStrictEqual(
+        shown.body.data.map(({ role }) => role),
+        ["user", "assistant", "tool", "user"]
+      )
       for (const format of FormatName.literals) {
         const exported = yield* server.json<Exported>(`/api/sessions/${body.id}/export?format=${format}`)
         assert.strictEqual(exported.status, 200)

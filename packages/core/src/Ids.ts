@@ -52,6 +52,9 @@ export const placeOf = (id: CallId): { readonly turn: number; readonly step: num
 /** The message an inbox item becomes when it is applied. */
 export const userMessageId = (item: ItemId): MessageId => `msg_${item}` as MessageId
 
+/** A message of a history from elsewhere, numbered. */
+export const pastMessageId = (message: number): MessageId => `msg_past_${message}` as MessageId
+
 /** The answer the model gave in a step. */
 export const assistantMessageId = (turn: number, step: number): MessageId => `msg_${turn}_${step}` as MessageId
 

@@ -10,9 +10,9 @@
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { CallId, ItemId, MessageId, placeOf, TurnId, turnId } from "./Ids.ts"
+import { CallId, ItemId, MessageId, pastMessageId, placeOf, TurnId, turnId } from "./Ids.ts"
 import { Outcome } from "./Receipt.ts"
-import { FilePart, ReasoningPart, TextPart, ToolCallPart, UserPart } from "./Transcript.ts"
+import { Answer, FilePart, PastCall, ReasoningPart, TextPart, ToolCallPart, UserPart } from "./Transcript.ts"
 import type { DataOf, Fact, TurnEvent, Type } from "./TurnEvent.ts"
 import { Delivery, Effects, Failure, Figures, IfNotApplied, Limit, Limits, Usage } from "./TurnEvent.ts"
 
@@ -29,14 +29,19 @@ export const Instant = Schema.DateTimeUtcFromString.pipe(
   )
 )
 
-/** A message of the transcript. Results of calls are with the calls. */
+/**
+ * A message of the transcript. Results of calls are with the calls; only a history from elsewhere, whose messages belong to
+ * no Turn, has them as messages (`tool`).
+ */
 export const MessageView = Schema.Struct({
   id: MessageId,
-  role: Schema.Literals(["user", "assistant"]),
-  turnId: TurnId,
-  step: Count,
+  role: Schema.Literals(["user", "assistant", "tool"]),
+  turnId: Schema.optionalKey(TurnId),
+  step: Schema.optionalKey(Count),
   at: Instant,
-  parts: Schema.Array(Schema.Union([TextPart, FilePart, ReasoningPart, ToolCallPart])),
+  parts: Schema.Array(Schema.Union([TextPart, FilePart, ReasoningPart, ToolCallPart, PastCall])),
+  /** Results of the calls of the message before. */
+  answers: Schema.optionalKey(Schema.Array(Answer)),
   /** Of an answer of the model. */
   figures: Schema.optionalKey(Figures)
 })
@@ -133,14 +138,19 @@ export const ItemView = Schema.Struct({
 export type ItemView = typeof ItemView.Type
 
 /** The types `messages` needs (V2). */
-export const messageTypes: ReadonlyArray<Type> = ["inbox.applied", "step.started", "message.added"]
+export const messageTypes: ReadonlyArray<Type> = ["history.imported", "inbox.applied", "step.started", "message.added"]
 
 /** The transcript, in order (V1). */
 export const messages = (events: Iterable<TurnEvent>): ReadonlyArray<MessageView> => {
   const views: Array<MessageView> = []
   let place: { readonly turnId: TurnId; readonly step: number } | undefined
   for (const event of events) {
-    if (event.type === "inbox.applied" || event.type === "step.started") {
+    if (event.type === "history.imported") {
+      for (const message of event.data.messages) {
+        const parts = message.role === "tool" ? { parts: [], answers: message.answers } : { parts: message.parts }
+        views.push({ id: pastMessageId(views.length + 1), role: message.role, at: event.at, ...parts })
+      }
+    } else if (event.type === "inbox.applied" || event.type === "step.started") {
       place = { turnId: event.data.turnId, step: event.data.step }
     } else if (event.type === "message.added" && place !== undefined) {
       const { messageId, role, parts, figures } = event.data

@@ -69,7 +69,10 @@ const show = Command.make(
               ? `[calls ${part.name} ${JSON.stringify(part.params)}]`
               : `[${part.mediaType}]`
         )
-        yield* Console.log(`\n${message.role}: ${text.join("\n")}`)
+        const answers = (message.answers ?? []).map(
+          ({ name, result }) => `[${name} gave ${typeof result === "string" ? result : JSON.stringify(result)}]`
+        )
+        yield* Console.log(`\n${message.role}: ${[...text, ...answers].join("\n")}`)
       }
     },
     Connection.report,
