@@ -128,7 +128,7 @@ export interface Session {
    * message goes on from there. The report names all that was done and what could not be taken along. A history that was read
    * already (`Import.read`) comes in as it is.
    */
-  readonly importHistory: (history: Import.History) => Effect.Effect<Import.ImportReport, ImportError>
+  readonly importHistory: (history: Import.History | Import.Imported) => Effect.Effect<Import.ImportReport, ImportError>
   /** The messages of the session in a format, clean by its rules, with what it cannot carry. */
   readonly exportHistory: (format: FormatName) => Effect.Effect<Exported, SessionNotFound>
 }

@@ -1,5 +1,6 @@
 /** The engine's suites: what a Turn does, whatever the store. */
 import * as Agent from "./Agent.ts"
+import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
 import * as Ephemeral from "./Ephemeral.ts"
 import * as Execution from "./Execution.ts"
@@ -8,6 +9,7 @@ import * as History from "./History.ts"
 import * as Input from "./Input.ts"
 import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
+import * as Output from "./Output.ts"
 import * as Prepare from "./Prepare.ts"
 import * as RequestGate from "./RequestGate.ts"
 import * as Session from "./Session.ts"
@@ -27,6 +29,8 @@ export const suites = [
   RequestGate.suite,
   Steering.suite,
   Budget.suite,
+  Breaker.suite,
+  Output.suite,
   Session.suite,
   Handover.suite,
   Input.suite,
