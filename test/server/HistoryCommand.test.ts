@@ -82,8 +82,8 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
       Effect.gen(function* () {
         const file = path.join(root, "examples/poisoned.json")
         const before = JSON.parse(fs.readFileSync(file, "utf8")) as Record<string, unknown>
-        const { code, stdout } = yield* run(["repair", file], root)
-        assert.strictEqual(code, 0)
+        const { code, stderr, stdout } = yield* run(["repair", file], root)
+        assert.strictEqual(code, 0, stderr)
         const after = JSON.parse(stdout) as Record<string, unknown>
         assert.deepStrictEqual({ ...after, messages: undefined }, { ...before, messages: undefined })
         assert.notDeepEqual(after["messages"], before["messages"])
