@@ -119,6 +119,24 @@ const growth = (invocation) => {
   )
 }
 
+const age = (invocation) => {
+  const { names, value } = reader(invocation)
+  const ages = sizesIn(invocation)
+  const [youngest] = ages
+  console.log("Milliseconds per step, and until the first request, of sessions with so many events on record.\n")
+  table(
+    ["driver", ...ages.flatMap((n) => [`step, ${show(n, 0)} events`, `× ${youngest}`, "first request"])],
+    names.map((name) => [
+      name,
+      ...ages.flatMap((n) => [
+        show(value(name, (run) => run[n].stepMs)),
+        `${show(value(name, (run) => run[n].stepMs / run[youngest].stepMs))}×`,
+        show(value(name, (run) => run[n].firstMs))
+      ])
+    ])
+  )
+}
+
 const conc = (invocation) => {
   const { names, value, times, count } = reader(invocation)
   const levels = sizesIn(invocation)
@@ -179,6 +197,7 @@ const column = (head, get, digits = 0, isCompared = false) => ({ head, get, digi
 
 const printers = {
   growth,
+  age,
   conc,
   mem: (invocation) =>
     plain(invocation, "raw", [

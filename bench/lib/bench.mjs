@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { now } from "./scenarios.mjs"
 
-export const scenarios = ["growth", "conc", "mem", "delta", "cold", "recover", "check"]
+export const scenarios = ["growth", "age", "conc", "mem", "delta", "cold", "recover", "check"]
 
 const child = fileURLToPath(new URL("child.mjs", import.meta.url))
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
@@ -61,6 +61,7 @@ export class Bench {
     await this.ask("/reset", "POST")
     const { scenario } = this.options
     if (scenario === "recover") return this.recover(name, run)
+    if (scenario === "age" && !this.drivers.get(name).canAge) return { skipped: "the driver has no record that ages" }
     const result = await this.spawn(name, { scenario, run: `r${run}`, ...this.settings }).done
     const wantsCommits = scenario === "growth" && run === 0 && this.drivers.get(name).durable === true
     return wantsCommits && result.error === undefined ? { ...result, commits: await this.commits(name) } : result
@@ -200,6 +201,8 @@ const settingsOf = ({ scenario, quick, slow, n, sessions }) => {
   switch (scenario) {
     case "growth":
       return { ...warm, sizes: lengths.map((each) => [each, slow || (quick && each > 10) ? 1 : (turnsOf[each] ?? 1)]) }
+    case "age":
+      return { ...warm, ages: quick ? [0, 1_000] : [0, 1_000, 100_000] }
     case "conc":
       return { ...warm, levels: levels.map((each) => [each, slow ? 1 : (roundsOf[each] ?? 1)]) }
     case "mem":

@@ -15,7 +15,8 @@ const jobOf = (driverUrl) => {
 const run = async () => {
   const { default: driver } = await import(env.driver)
   if (env.scenario === "describe") {
-    return { label: driver.label, durable: driver.durable ?? false, canRecover: driver.recover !== undefined }
+    const { age, durable, label, recover } = driver
+    return { label, durable: durable ?? false, canRecover: recover !== undefined, canAge: age !== undefined }
   }
   if (env.scenario === "release") return driver.release?.({ pgUrl: env.pgUrl }) ?? {}
   const job = { ...(await import("./job.mjs")), counter: (await jobOf(env.driver)).counter }

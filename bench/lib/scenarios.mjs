@@ -105,6 +105,34 @@ const commits = async (bench) => {
   return {}
 }
 
+/**
+ * The same turn in sessions of different age: what a step costs when the session's record already holds so many events that
+ * are not in the model's context. `firstMs`: until the model is asked in a session that is not in memory yet.
+ */
+const age = async (bench) => {
+  const { ask, sessionId, turn, warmUp } = kit(bench)
+  const { env, driver, ctx } = bench
+  await warmUp(40)
+  const sessions = []
+  for (const events of env.ages) {
+    const id = sessionId()
+    sessions.push({ events, id, session: await driver.open(ctx, id), firstMs: 0, gaps: [] })
+    await driver.age(ctx, id, events)
+  }
+  const n = 20
+  // Turn by turn, so that what disturbs the machine disturbs them alike; the first is not counted: it loads the session.
+  for (let round = 0; round < 6; round++) {
+    for (const each of sessions) {
+      const from = now()
+      await turn(each.session, each.id, n)
+      const log = (await ask(`/stats?id=${each.id}`)).slice(-n - 1)
+      if (round === 0) each.firstMs = log[0][0] - from
+      else each.gaps.push(...log.slice(1).map(([asked], k) => asked - log[k][1]))
+    }
+  }
+  return Object.fromEntries(sessions.map(({ events, firstMs, gaps }) => [events, { firstMs, stepMs: median(gaps) }]))
+}
+
 /** S sessions of ten steps at once. */
 const conc = async (bench) => {
   const { fresh, measure, warmUp } = kit(bench)
@@ -257,4 +285,4 @@ const check = async (bench) => {
 }
 
 /** By name; `commits`, `victim` and `recover` are parts of what the parent calls `growth` and `recover`. */
-export const byName = { growth, commits, conc, mem, delta, cold, victim, recover, check }
+export const byName = { growth, commits, age, conc, mem, delta, cold, victim, recover, check }
