@@ -13,6 +13,8 @@ describe("Noise", () => {
     ["UUIDs", "job 0b7c1f3e-1111-4222-8333-944455566677", "job 5d2a9c00-aaaa-4bbb-8ccc-9ddddeeeefff"],
     ["digests", "commit 1f3e5a7c9b1d3f5a7c9e", "commit 99aabbccddeeff001122"],
     ["ids with a prefix", "error req_8Kd03mQzT1", "error req_1aZz90PpQ2"],
+    ["times in names of files", "_logs/2026-01-02T03_04_05_678Z-debug.log", "_logs/2026-01-02T03_09_11_002Z-debug.log"],
+    ["measured seconds", "FAIL\tsum\t0.004s", "FAIL\tsum\t0.011s"],
     ["how long it took", "2 failed in 1.31s", "2 failed in 1.28s"],
     [
       "members named as ids and times",

@@ -41,12 +41,14 @@ const patterns: ReadonlyArray<RegExp> = [
   /\b(?=[0-9a-f]{0,15}[0-9])[0-9a-f]{16,128}\b/gi,
   // Ids with a prefix that says of what, such as req_8Kd03mQz.
   /\b[a-z]{2,12}_(?=[A-Za-z]{0,24}[0-9])[A-Za-z0-9]{8,64}\b/g,
-  // Times of a day: ISO 8601, RFC 9110, and how log lines and shells write them. A date alone may be what was asked for.
-  /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|\s?[+-]\d\d:?\d\d)?/g,
+  // Times of a day: ISO 8601, RFC 9110, and how log lines, shells and names of files write them. A date alone may be what
+  // was asked for.
+  /\b\d{4}-\d\d-\d\d[T_ ]\d\d[:_-]\d\d(?:[:_-]\d\d(?:[.,_]\d{1,9})?)?(?:Z|\s?[+-]\d\d:?\d\d)?/g,
   /\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:\d\d? )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b[ \d:]{0,20}(?:GMT|UTC)?/g,
   /\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g,
-  // How long it took, where the text says that this is what it is.
+  // How long it took, where the text says that this is what it is, or is as exact as only a measured time is.
   /\b(?:in|took|duration:?|time:?|after)\s{1,8}\d{1,9}(?:\.\d{1,9})?\s?(?:ms|s|sec|secs|seconds|m|min|minutes)\b/gi,
+  /\b\d{1,6}\.\d{2,6}\s?m?s\b/g,
   // Seconds and milliseconds since the epoch, from 2014 on.
   /\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b/g
 ]
