@@ -10,7 +10,12 @@ Matrix.census("PostgreSQL")
 
 Matrix.suite(
   "PostgreSQL",
-  some("input-accepted after-commit", "step-requested before-commit", "receipts-written after-ack"),
+  some(
+    "input-accepted after-commit",
+    "step-requested before-commit",
+    "breaker-tripped after-commit",
+    "receipts-written after-ack"
+  ),
   1
 )
 

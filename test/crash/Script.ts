@@ -2,8 +2,8 @@
  * The conversation of the crash matrix: it crosses every place of `CrashPoint`, and can be taken up anywhere.
  *
  * One Turn with all four effect classes side by side, steered twice while a call is held; one that is cancelled while two
- * calls are open; one that spends its budget. Beside them a message that is taken back, one that is moved into the running
- * Turn, and one that is returned because its Turn ended.
+ * calls are open; one that spends its budget; one that goes in circles. Beside them a message that is taken back, one that
+ * is moved into the running Turn, and one that is returned because its Turn ended.
  *
  * Owns: what the model answers and what the client does. Does not own: when the process dies (`Cell`), or what must hold
  * (`Judge`).
@@ -38,8 +38,8 @@ export const toolkit = Toolkit.make(
 
 export type ToolName = keyof typeof toolkit.tools
 
-/** Steps with tools a Turn may take: enough for the first, too few for the last. */
-export const maxSteps = 3
+/** Steps with tools a Turn may take: enough for all but one. */
+export const maxSteps = 4
 
 const call = (name: ToolName, act: string) => ({ name, arguments: { act } })
 
@@ -51,7 +51,9 @@ const answers: Readonly<Record<string, ReadonlyArray<StrictProvider.Reply>>> = {
     StrictProvider.text("first is done")
   ],
   m3: [StrictProvider.calls([call("look", "hold-2"), call("put", "put-3"), call("pay", "hold-3")])],
-  m7: Array.from({ length: maxSteps }, (_, n) => StrictProvider.calls([call("look", `look-7${n}`)]))
+  m7: Array.from({ length: maxSteps }, (_, n) => StrictProvider.calls([call("look", `look-7${n}`)])),
+  // One that only reads: whoever dies over it, it is run again, and says the same.
+  m8: Array.from({ length: maxSteps }, () => StrictProvider.calls([call("look", "look-8")]))
 }
 
 /**
@@ -74,7 +76,8 @@ export const large = "look-2"
 export const endings: Readonly<Record<string, TurnEvent["type"]>> = {
   m1: "turn.completed",
   m3: "turn.cancelled",
-  m7: "turn.exhausted"
+  m7: "turn.exhausted",
+  m8: "turn.tripped"
 }
 
 /** The model (S1). */
@@ -134,6 +137,9 @@ export const play = Effect.fnUntraced(function* (session: Session, telling: Tell
 
   yield* opened(yield* say("m7", {}))
   yield* until(session, (event) => isTerminal(event) && event.data.turnId === "trn_3")
+
+  yield* opened(yield* say("m8", {}))
+  yield* until(session, (event) => isTerminal(event) && event.data.turnId === "trn_4")
 })
 
 /** Storage that is away for a while is asked again: a client would. */
