@@ -80,6 +80,19 @@ const completedTurn: Fact = {
 }
 const cancelling: Fact = { type: "turn.cancelling", data: { turnId, by: "user" } }
 
+const repeated = (verdict: "noted" | "tripped", step = 1): Fact => ({
+  type: "guard.repeated",
+  data: { turnId, step, verdict, code: "c", period: 1, count: 2, tools: ["t"], text: `[${verdict}]` }
+})
+const slimmed = (index: number, step = 1): Fact => ({
+  type: "step.slimmed",
+  data: { turnId, step, views: [{ callId: callId(index), text: "short", omitted: 9 }] }
+})
+const trippedTurn: Fact = {
+  type: "turn.tripped",
+  data: { turnId, code: "c", reason: "r", steps: 1, usage, messageId: Ids.assistantMessageId(1, 2) }
+}
+
 const takenId: Fact = {
   type: "call.requested",
   data: { callId: callId(1), wireId: "w10", name: "t", params: {}, argsDigest: "d", effects: "pure" }
@@ -88,6 +101,7 @@ const takenId: Fact = {
 const opened = [admitted(1), turnStarted(), applied(), said(), stepStarted(1)]
 const batch = [...opened, answered(2), requested(0), requested(1), started(0), started(1)]
 const settledBatch = [...batch, completed(0), completed(1)]
+const trippedBatch = [...opened, answered(1), requested(0), repeated("tripped"), receipt(0)]
 
 const illegal: ReadonlyArray<readonly [string, ReadonlyArray<Fact>, Fact]> = [
   ["an item out of order", [admitted(1)], admitted(3)],
@@ -131,6 +145,23 @@ const illegal: ReadonlyArray<readonly [string, ReadonlyArray<Fact>, Fact]> = [
   ["completing a Turn with open calls", batch, completedTurn],
   ["cancelling a Turn to its end with open calls", [...batch, cancelling, completed(1)], cancelled],
   ["failing a Turn with open calls", [...batch, receipt(1)], failed],
+  ["a note while calls are open", [...batch, completed(0)], repeated("noted")],
+  ["a note of another step", settledBatch, repeated("noted", 2)],
+  ["a note behind the end of its step", [...settledBatch, stepCompleted(1)], repeated("noted")],
+  ["a note of a step without calls", [...opened, answered(0)], repeated("noted")],
+  ["shorter results while calls are open", [...batch, completed(0)], slimmed(0)],
+  ["a shorter result of a call that is not there", settledBatch, slimmed(7)],
+  ["tripping over a call that was started", batch, repeated("tripped")],
+  ["tripping while the model is asked", opened, repeated("tripped")],
+  ["tripping twice", [...opened, answered(1), requested(0), repeated("tripped")], repeated("tripped")],
+  ["starting a call of a Turn that tripped", [...opened, answered(1), requested(0), repeated("tripped")], started(0)],
+  ["a step with tools of a Turn that tripped", [...trippedBatch, stepCompleted(1)], stepStarted(2)],
+  ["ending as tripped what did not trip", settledBatch, trippedTurn],
+  [
+    "tripping a Turn to its end with open calls",
+    [...opened, answered(1), requested(0), repeated("tripped")],
+    trippedTurn
+  ],
   ["ending a Turn twice", [...opened, settled, failed], failed],
   ["stopping a Turn that is not open", [], cancelling],
   [
@@ -167,6 +198,40 @@ describe("SessionState", () => {
     ])
     log.write([stepStarted(2, "hand-back")])
     assert.strictEqual(log.state.turn?.step?.kind, "hand-back")
+  })
+
+  it("lets the hand-back start when the Turn has tripped, and end it", () => {
+    const log = Log.make([
+      ...trippedBatch,
+      stepCompleted(1),
+      stepStarted(2, "hand-back"),
+      answered(0, 2),
+      stepCompleted(2)
+    ])
+    log.write([settled, trippedTurn])
+    assert.isUndefined(log.state.turn)
+  })
+
+  it("shows the model a note under the last result, and shorter results in their places, in one message", () => {
+    const log = Log.make([...settledBatch, slimmed(0), repeated("noted")])
+    const [result, ...others] = log.state.window.filter(({ role }) => role === "tool")
+    assert.isEmpty(others)
+    assert.deepStrictEqual(
+      result?.role === "tool" ? result.content.map((part) => (part.type === "tool-result" ? part.result : part)) : [],
+      ["short", "o\n\n[noted]"]
+    )
+    assert.isUndefined(Log.judge(log.state.window))
+  })
+
+  it("forgets with the Turn what it counted", () => {
+    const log = Log.make([...settledBatch])
+    assert.lengthOf(log.state.turn?.breaker.rounds ?? [], 1)
+    const item2: Fact = {
+      type: "turn.started",
+      data: { turnId: Ids.turnId(2), itemId: Ids.itemId(2), agent: "a", model: "m", limits: { maxSteps: 2 } }
+    }
+    log.write([settled, failed, admitted(2), item2])
+    assert.isEmpty(log.state.turn?.breaker.rounds)
   })
 
   it("shows the model the results of a batch only when all are there, in the order of the calls", () => {

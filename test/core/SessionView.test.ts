@@ -164,6 +164,17 @@ describe("SessionView", () => {
     assert.isUndefined(calls[3]?.startedAt)
   })
 
+  it("shows what the model read of a result that was too much beside others", () => {
+    const views = [{ callId: cal(0), text: "1…", omitted: 3 }]
+    const events = log([
+      ...opening,
+      requested(0),
+      calling(0),
+      { type: "step.slimmed", data: { turnId: trn(1), step: 1, views } }
+    ])
+    assert.deepStrictEqual(SessionView.calls(events)[0]?.modelView, { text: "1…", omitted: 3 })
+  })
+
   it("keeps the first start of a call that is started again", () => {
     const events = log([...opening, requested(0), calling(0), calling(0, 2)])
     const [call] = SessionView.calls(events)
@@ -199,6 +210,12 @@ describe("SessionView", () => {
     assert.deepInclude(end({ type: "turn.exhausted", data: { ...ended, limit: "steps", messageId: msg("1_1") } }), {
       state: "exhausted",
       limit: "steps"
+    })
+    const tripped = { code: "REPEATED_IDENTICAL_TOOL_CALL", reason: "the same again" }
+    assert.deepInclude(end({ type: "turn.tripped", data: { ...ended, ...tripped, messageId: msg("1_1") } }), {
+      state: "tripped",
+      tripped,
+      messageId: msg("1_1")
     })
     assert.deepInclude(end({ type: "turn.failed", data: { ...ended, error: { code: "c", message: "m" } } }), {
       state: "failed",

@@ -207,6 +207,58 @@ describe("TurnPlan", () => {
     assert.strictEqual(TurnPlan.mustEnd(openTurn(log), 0), "steps")
   })
 
+  it("runs nothing of a response that would only repeat what is known, answers all of it, and asks for the hand-back", () => {
+    const log = running({ maxSteps: 9 })
+    for (const n of [1, 2]) {
+      accept(log, call(`a${n}`, "pay", { to: "x", n: 1 }))
+      completeAll(log)
+      log.write(TurnPlan.nextStep(log.state, openTurn(log), 0))
+    }
+    const { facts, runnable } = accept(log, call("a3", "pay", { n: 1, to: "x" }))
+    assert.isEmpty(runnable)
+    assert.deepStrictEqual(types(facts), ["message.added", "call.requested", "guard.repeated", "call.receipt"])
+    const next = TurnPlan.nextStep(log.state, openTurn(log), 0)
+    assert.deepStrictEqual(types(next), ["step.completed", "step.started"])
+    log.write(next)
+    assert.strictEqual(openTurn(log).step?.kind, "hand-back")
+    const end = TurnPlan.endTurn(
+      log.state,
+      openTurn(log),
+      TurnPlan.afterHandBack("repetition"),
+      TurnPlan.acceptHandBack(openTurn(log), "repetition")
+    )
+    log.write(end)
+    assert.include(types(end), "turn.tripped")
+    assert.isUndefined(Log.judge(log.state.window))
+  })
+
+  it("tells the model of a repetition in the write of its results, recorded or not", () => {
+    for (const isRecorded of [true, false]) {
+      const log = running({ maxSteps: 9 })
+      accept(log, call("a"))
+      completeAll(log)
+      log.write(TurnPlan.nextStep(log.state, openTurn(log), 0))
+      accept(log, call("b"))
+      const results = [done(Ids.callId(1, 2, 0))]
+      if (isRecorded) log.write(results)
+      const next = TurnPlan.nextStep(log.state, openTurn(log), 0, isRecorded ? [] : results)
+      assert.deepStrictEqual(types(next), ["guard.repeated", "step.completed", "step.started"])
+      log.write([...(isRecorded ? [] : results), ...next])
+      assert.include(JSON.stringify(log.state.window.at(-1)), "note of the runtime")
+      assert.notInclude(JSON.stringify(log.state.window.slice(0, -1)), "note of the runtime")
+    }
+  })
+
+  it("says nothing of a repetition when the next step has no tools anyway", () => {
+    const log = running({ maxSteps: 2 })
+    for (const id of ["a", "b"]) {
+      accept(log, call(id))
+      completeAll(log)
+      log.write(TurnPlan.nextStep(log.state, openTurn(log), 0))
+    }
+    assert.notInclude(types(log.events), "guard.repeated")
+  })
+
   it("keeps only the words of a hand-back that calls tools all the same", () => {
     const log = running({ maxSteps: 0 })
     log.write(TurnPlan.acceptFinal(log.state, openTurn(log), response([text("done: nothing"), call("a")])))

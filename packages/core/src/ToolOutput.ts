@@ -9,6 +9,7 @@
  */
 import type { Json } from "./Canonical.ts"
 import type { CallId } from "./Ids.ts"
+import type { EffectClass } from "./ToolPolicy.ts"
 
 /** Limits of a view, in UTF-16 code units. `head` and `tail` are shares of the original. */
 export interface Limits {
@@ -30,18 +31,22 @@ export interface View {
 export const toText = (result: unknown): string =>
   typeof result === "string" ? result : (JSON.stringify(result) ?? "null")
 
-/** What the model can do about a part that was left out, when nothing better is known. */
-export const askForLess = "to see more, call the tool again for a part of it"
+/** What the model can do about a part that was left out. Running a tool with effects again is no way to see more of it. */
+export const howToSee = (effects: EffectClass): string =>
+  effects === "pure"
+    ? "to see more, call the tool again for a part of it"
+    : "what the tool did is done, so do not call it again only to see more"
 
 /** Code units that the results of one step may have together, as the model reads them: 262,144, about 65,000 tokens. */
 export const stepAllowance = 262_144
 
 /**
- * Cuts an oversized text to head and tail. A text within the cap is returned unchanged. `how` says how to get what is left
- * out, in at most 200 code units.
+ * Cuts an oversized text to head and tail. A text within the cap is returned unchanged. `effects` are those of the tool that
+ * gave it.
  */
-export const slim = (text: string, limits: Limits = defaultLimits, how = askForLess): View => {
+export const slim = (text: string, effects: EffectClass, limits: Limits = defaultLimits): View => {
   if (text.length <= limits.cap) return { text, omitted: 0 }
+  const how = howToSee(effects)
   const room = Math.max(0, limits.cap - NOTE_ROOM - how.length)
   const scale = Math.min(1, room / (text.length * (limits.head + limits.tail)))
   // Asked in the whole text: a window around the cut could begin inside a cluster and see boundaries that are none.
@@ -59,6 +64,7 @@ export interface Result {
   readonly result: Json
   readonly output: Json
   readonly omitted: number
+  readonly effects: EffectClass
 }
 
 /**
@@ -74,12 +80,12 @@ export const slimBatch = (
   const sizes = texts.map(({ length }) => length)
   if (results.length < 2 || sizes.reduce((sum, size) => sum + size, 0) <= allowance) return []
   const cap = level(sizes, allowance)
-  return results.flatMap(({ callId, omitted, output, result }, index) => {
+  return results.flatMap(({ callId, effects, omitted, output, result }, index) => {
     const shown = texts[index] ?? ""
     if (shown.length <= cap) return []
     // From the whole output: what is cut out of a view would miss the view's own note.
     const whole = omitted > 0 ? toText(output) : shown
-    const view = slim(whole.length > shown.length ? whole : shown, { cap, head: 0.5, tail: 0.5 })
+    const view = slim(whole.length > shown.length ? whole : shown, effects, { cap, head: 0.5, tail: 0.5 })
     return view.text === result ? [] : [{ callId, ...view }]
   })
 }

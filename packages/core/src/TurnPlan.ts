@@ -87,7 +87,7 @@ export const nextStep = (
 /** The results of a step that are shorter than they were shown, because they were too much together (mechanism E1). */
 const shownShorter = (turn: OpenTurn, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   const views = ToolOutput.slimBatch(
-    Ledger.answered(turn.ledger, unrecorded).map(({ answer, callId }) => ({ callId, ...answer }))
+    Ledger.answered(turn.ledger, unrecorded).map(({ answer, callId, effects }) => ({ callId, effects, ...answer }))
   )
   return views.length === 0 ? [] : [{ type: "step.slimmed", data: { turnId: turn.id, step: stepOf(turn), views } }]
 }

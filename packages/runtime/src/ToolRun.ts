@@ -231,7 +231,7 @@ const completed = (
   ms: number
 ): Extract<Fact, { readonly type: "call.completed" }> => {
   const text = answer.modelText ?? ToolOutput.toText(answer.output)
-  const view = policy.output === "exempt" ? { text, omitted: 0 } : ToolOutput.slim(text)
+  const view = policy.output === "exempt" ? { text, omitted: 0 } : ToolOutput.slim(text, policy.effects)
   const isSame = view.omitted === 0 && answer.modelText === undefined
   return {
     type: "call.completed",
