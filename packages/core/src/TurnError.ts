@@ -135,3 +135,10 @@ export class TurnFailed extends Schema.TaggedError<TurnFailed>()("TurnFailed", {
     return `${this.turnId} failed: ${this.error.message}`
   }
 }
+
+/** The runtime closed while somebody waited. It says nothing of what was waited for, which goes on where the session is driven next. */
+export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeClosed", { sessionId: SessionId }) {
+  override get message() {
+    return `The runtime was closed while session ${this.sessionId} was waited for. What was recorded is kept, and its turn goes on when the session is taken up again.`
+  }
+}

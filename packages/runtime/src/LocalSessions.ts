@@ -23,7 +23,7 @@ import * as Stream from "effect/Stream"
 import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
 import { Prepare } from "./Prepare.ts"
-import { type Input, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
+import { type Input, type RunOptions, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
 import * as SessionHistory from "./SessionHistory.ts"
 import * as Watch from "./Watch.ts"
 
@@ -77,42 +77,35 @@ export const layer = Layer.effect(
         send,
         steer: (input, options) => send(input, { ...options, delivery: "steer" }),
         followUp: (input, options) => send(input, { ...options, delivery: "follow-up" }),
-        run: Effect.fn("Session.run")(
-          (input: Input) =>
-            Effect.uninterruptibleMask((restore) =>
-              Effect.gen(function* () {
-                const request = requestOf(input, { delivery: "follow-up" })
-                const admitted = yield* recorded(id, "input-accepted", {}, Admission.send(request))
-                const { itemId } = admitted.value
-                const seq = admitted.events.at(-1)?.seq ?? 0
-                const started = Watch.startOf(watcher, seq, id, itemId)
-                const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
-                  Effect.catchTag("ItemSettled", () =>
-                    Effect.flatMap(started, (turnId) =>
-                      Effect.andThen(
-                        cancel(turnId, "caller", undefined),
-                        // The cancel is durable; its end is waited for only as long as somebody here may bring it.
-                        Effect.timeoutOption(Effect.interruptible(outcome(turnId, seq)), settleGrace)
-                      )
+        run: Effect.fn("Session.run")((input: Input, { clientKey }: RunOptions = {}) =>
+          Effect.uninterruptibleMask((restore) =>
+            Effect.gen(function* () {
+              const request = requestOf(input, { delivery: "follow-up", clientKey })
+              const admitted = yield* recorded(id, "input-accepted", { clientKey }, Admission.send(request))
+              const { itemId } = admitted.value
+              const seq = admitted.events.at(-1)?.seq ?? 0
+              const started = Watch.startOf(watcher, seq, id, itemId)
+              const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
+                Effect.catchTag("ItemSettled", () =>
+                  Effect.flatMap(started, (turnId) =>
+                    Effect.andThen(
+                      cancel(turnId, "caller", undefined),
+                      // The cancel is durable; its end is waited for only as long as somebody here may bring it.
+                      Effect.timeoutOption(Effect.interruptible(outcome(turnId, seq)), settleGrace)
                     )
-                  ),
-                  Effect.ignore
-                )
-                return yield* Effect.onInterrupt(restore(Watch.outcomeOfItem(watcher, seq, id, itemId)), () => abandon)
-              })
-            ),
-          // The runtime is closing: the Turn goes on elsewhere, only the waiting ends.
-          Effect.catchTag("WatchOver", () => Effect.interrupt)
+                  )
+                ),
+                Effect.ignore
+              )
+              return yield* Effect.onInterrupt(restore(Watch.outcomeOfItem(watcher, seq, id, itemId)), () => abandon)
+            })
+          )
         ),
-        outcome: Effect.fn("Session.outcome")(
-          function* (turnId) {
-            yield* summaryOf(id)
-            return yield* outcome(turnId, 0)
-          },
-          Effect.catchTag("WatchOver", () => Effect.interrupt)
-        ),
-        cancel: (turnId, reason) =>
-          Effect.catchTag(cancel(turnId, "user", reason), "WatchOver", () => Effect.interrupt),
+        outcome: Effect.fn("Session.outcome")(function* (turnId) {
+          yield* summaryOf(id)
+          return yield* outcome(turnId, 0)
+        }),
+        cancel: (turnId, reason) => cancel(turnId, "user", reason),
         move: (itemId, delivery) => admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery)),
         withdraw: (itemId) => admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)),
         events: (page) => journal.read(id, page),

@@ -12,6 +12,7 @@ import type {
   ClientKeyReused,
   ItemNotFound,
   ItemSettled,
+  RuntimeClosed,
   SessionBusy,
   SessionExists,
   SessionIdInvalid,
@@ -80,6 +81,8 @@ export interface SendOptions {
   readonly clientKey?: string | undefined
 }
 
+export type RunOptions = Pick<SendOptions, "clientKey">
+
 /** What a watcher of a session sees. `snapshot` is the answer in progress when the watching began. */
 export type Seen =
   | { readonly _tag: "Event"; readonly event: TurnEvent }
@@ -94,9 +97,13 @@ export interface Session {
   readonly send: (input: Input, options?: SendOptions) => Effect.Effect<Inbox.Admission, SendError>
   /**
    * Sends a message and waits for the Turn it starts. Interrupting the wait cancels that Turn. `ItemSettled` when somebody
-   * took the message back before its Turn.
+   * took the message back before its Turn, `RuntimeClosed` when this runtime closes first: the Turn goes on, and with the same
+   * `clientKey` and message the same Turn is waited for again.
    */
-  readonly run: (input: Input) => Effect.Effect<TurnOutcome, SendError | TurnFailed | ItemSettled>
+  readonly run: (
+    input: Input,
+    options?: RunOptions
+  ) => Effect.Effect<TurnOutcome, SendError | TurnFailed | ItemSettled | RuntimeClosed>
   /** Sends a message into the running Turn, to be read at its next step. */
   readonly steer: (input: Input, options?: Omit<SendOptions, "delivery">) => Effect.Effect<Inbox.Admission, SendError>
   /** Queues a message for a Turn of its own. */
@@ -105,12 +112,12 @@ export interface Session {
     options?: Omit<SendOptions, "delivery">
   ) => Effect.Effect<Inbox.Admission, SendError>
   /** Waits for a Turn to end, also for one that is still to come. */
-  readonly outcome: (turnId: TurnId) => Effect.Effect<TurnOutcome, SessionNotFound | TurnFailed>
+  readonly outcome: (turnId: TurnId) => Effect.Effect<TurnOutcome, SessionNotFound | TurnFailed | RuntimeClosed>
   /** Tells a Turn to stop; done when that is durable, which for a Turn that is announced only is after it is opened. */
   readonly cancel: (
     turnId: string,
     reason?: string
-  ) => Effect.Effect<Admission.Cancellation, SessionNotFound | TurnNotFound>
+  ) => Effect.Effect<Admission.Cancellation, SessionNotFound | TurnNotFound | RuntimeClosed>
   /** Moves a waiting message to the other channel. */
   readonly move: (
     itemId: string,

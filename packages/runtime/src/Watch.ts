@@ -9,7 +9,7 @@
  */
 import * as Ids from "@turnstep/core/Ids"
 import type { Journal } from "@turnstep/core/Journal"
-import { ItemSettled, TurnFailed } from "@turnstep/core/TurnError"
+import { ItemSettled, RuntimeClosed, TurnFailed } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as TurnEvent from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
@@ -84,6 +84,7 @@ export const stream = (
 
 /** How one event of a session is waited for. `isOver` once the runtime is closing and nothing more will be heard. */
 export interface Watcher {
+  readonly sessionId: Ids.SessionId
   /** The next recorded events after a sequence number. */
   readonly read: (after: number) => Effect.Effect<ReadonlyArray<TurnEvent.TurnEvent>>
   readonly overhear: (ear: Ear) => Effect.Effect<void, never, Scope.Scope>
@@ -92,13 +93,11 @@ export interface Watcher {
 
 /** The watcher of a session. */
 export const watcher = (journal: Journal["Service"], hub: EventHub["Service"], sessionId: Ids.SessionId): Watcher => ({
+  sessionId,
   read: (after) => journal.read(sessionId, { after, limit: pageSize }),
   overhear: (ear) => hub.overhear(sessionId, ear),
   isOver: hub.isClosed
 })
-
-/** The runtime closed while somebody waited. It says nothing of what was waited for. */
-export class WatchOver extends Schema.TaggedError<WatchOver>()("WatchOver", {}) {}
 
 /** The Turn an item starts, or joins if it was moved to the running one; a message that was taken back starts none. */
 export const startOf = (
@@ -106,7 +105,7 @@ export const startOf = (
   after: number,
   sessionId: Ids.SessionId,
   itemId: Ids.ItemId
-): Effect.Effect<Ids.TurnId, WatchOver | ItemSettled> =>
+): Effect.Effect<Ids.TurnId, RuntimeClosed | ItemSettled> =>
   Effect.flatMap(
     first(watcher, after, (event) => fateOf(event, itemId)),
     (turnId) => Effect.fromOption(turnId, () => new ItemSettled({ sessionId, itemId, state: "returned" }))
@@ -118,7 +117,7 @@ export const outcomeOfItem = (
   after: number,
   sessionId: Ids.SessionId,
   itemId: Ids.ItemId
-): Effect.Effect<TurnOutcome, WatchOver | ItemSettled | TurnFailed> =>
+): Effect.Effect<TurnOutcome, RuntimeClosed | ItemSettled | TurnFailed> =>
   Effect.suspend(() => {
     let ended: ReturnType<typeof endOf> | undefined
     const found = first(
@@ -145,7 +144,7 @@ const fateOf = (event: TurnEvent.TurnEvent, itemId: Ids.ItemId): Option.Option<O
 }
 
 /** Waits for the next event. */
-export const next = (watcher: Watcher, after: number): Effect.Effect<TurnEvent.TurnEvent, WatchOver> =>
+export const next = (watcher: Watcher, after: number): Effect.Effect<TurnEvent.TurnEvent, RuntimeClosed> =>
   first(watcher, after, Option.some)
 
 /** How a Turn ends; `after` is before its last message. */
@@ -154,7 +153,7 @@ export const outcome = (
   after: number,
   sessionId: Ids.SessionId,
   turnId: Ids.TurnId
-): Effect.Effect<TurnOutcome, WatchOver | TurnFailed> =>
+): Effect.Effect<TurnOutcome, RuntimeClosed | TurnFailed> =>
   Effect.suspend(() => Effect.flatten(first(watcher, after, endOf(sessionId, turnId))))
 
 /** The question how a Turn ends, put to its events in their order. */
@@ -231,7 +230,7 @@ const first = Effect.fnUntraced(function* <A>(
     if (!isLive || Option.isSome(found)) bell.openUnsafe()
   })
   for (;;) {
-    if (watcher.isOver()) return yield* new WatchOver()
+    if (watcher.isOver()) return yield* new RuntimeClosed({ sessionId: watcher.sessionId })
     isMissing = false
     const events = yield* watcher.read(last)
     take(events)

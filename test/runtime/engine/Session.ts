@@ -4,7 +4,6 @@ import * as Agent from "@turnstep/runtime/Agent"
 import type { Session } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Sound from "../../fixtures/Sound.ts"
@@ -128,6 +127,33 @@ export const suite = (it: It): void => {
       })
     )
 
+    it.effect(
+      "tells who waits that the runtime has closed, and lets the same run be waited for again under its key",
+      () =>
+        Effect.gen(function* () {
+          const gate = yield* Tools.gate
+          const { provider, session, start, stop, tools } = yield* World.withTools({
+            respond: script([calls([Tools.call("look", "a")]), text("fine"), text("late")])
+          })
+          tools.on("a", Effect.as(gate.pass, "seen"))
+          const run = yield* Effect.forkChild(session.run("go", { clientKey: "k" }))
+          const waiting = yield* Effect.forkChild(session.outcome("trn_1" as never))
+          yield* gate.reached
+          yield* stop
+          assert.strictEqual((yield* Effect.flip(Fiber.join(run)))._tag, "RuntimeClosed")
+          assert.strictEqual((yield* Effect.flip(Fiber.join(waiting)))._tag, "RuntimeClosed")
+          assert.strictEqual((yield* Effect.flip(session.run("too late")))._tag, "RuntimeClosed")
+          yield* gate.open
+          const next = yield* (yield* start).sessions.get(session.id)
+          assert.deepStrictEqual(World.brief(yield* next.run("go", { clientKey: "k" })), ["Answered", "fine", 2])
+          assert.deepStrictEqual(World.brief(yield* next.run("go", { clientKey: "k" })), ["Answered", "fine", 2])
+          assert.strictEqual((yield* Effect.flip(next.run("other", { clientKey: "k" })))._tag, "ClientKeyReused")
+          yield* World.ended(next, 2)
+          assert.lengthOf(World.dataOf(yield* World.events(next), "inbox.admitted"), 2)
+          assert.isEmpty(yield* Sound.complaints(next, provider, tools))
+        })
+    )
+
     it.effect("withdraws the message of a run that is interrupted before its Turn", () =>
       Effect.gen(function* () {
         const gate = yield* Tools.gate
@@ -230,7 +256,7 @@ export const suite = (it: It): void => {
         yield* World.until(session, ({ type }) => type === "call.started")
         const before = yield* World.events(session)
         yield* stop
-        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(run)))
+        assert.strictEqual((yield* Effect.flip(Fiber.join(run)))._tag, "RuntimeClosed")
         assert.deepStrictEqual(yield* World.events(session), before)
       })
     )

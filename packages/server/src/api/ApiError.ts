@@ -212,6 +212,7 @@ export type Refusal =
   | TurnError.ItemSettled
   | TurnError.ClientKeyReused
   | TurnError.SessionNotEmpty
+  | TurnError.RuntimeClosed
   | HistoryFormatUnclear
   | HistoryEmpty
 
@@ -231,6 +232,8 @@ export const fromRefusal = (refusal: Refusal, instance: string): ApiError => {
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/format", detail }])
     case "HistoryEmpty":
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/messages", detail }])
+    case "RuntimeClosed":
+      return make("shutting-down", instance, detail)
     case "AgentNotFound":
       return make("agent-not-found", instance, detail)
     case "SessionBusy":
