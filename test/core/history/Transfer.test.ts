@@ -11,6 +11,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { conversation, write } from "./Conversation.ts"
 import { blows, damage } from "./Damage.ts"
+import { judges } from "./Judges.ts"
 
 const numRuns = Number(process.env["HISTORY_RUNS"] ?? 200)
 const formats = FormatName.literals
@@ -72,6 +73,7 @@ describe("A history from elsewhere", () => {
       for (const target of formats) {
         const { changes, messages: out } = Export.write(target, promptsOf(messages))
         assert.deepStrictEqual(serious(target, out), [])
+        assert.isUndefined(judges[target](out))
         assert.deepStrictEqual(
           changes.filter(({ action }) => action === "drop" || action === "synthesise"),
           []
@@ -228,6 +230,7 @@ describe("A session's history", () => {
             const out = Export.write(format, promptsOf(messages))
             assert.deepStrictEqual(out.changes, [])
             assert.deepStrictEqual(verify(format, out.messages, { purpose: "archive" }), [])
+            assert.isUndefined(judges[format](out.messages))
             const back = imported({ format, messages: out.messages })
             assert.deepStrictEqual(plain(back.messages), plain(carried(format, messages)))
             assert.deepStrictEqual(back.report.changes, [])

@@ -309,10 +309,10 @@ export const aiSdk: ReadonlyArray<Rule> = [
   ),
   rule(
     "V3",
-    "A denied call has a result too, though the SDK lets it pass without.",
-    ["DENIED_WITHOUT_RESULT", "PENDING_APPROVAL"],
-    ["error"],
-    "vercel/ai#14428, vercel/ai PR#14479"
+    "A denied call has a result too, though the SDK lets it pass without; an answer to an approval has its question and call.",
+    ["DENIED_WITHOUT_RESULT", "PENDING_APPROVAL", "APPROVAL_MISMATCH"],
+    ["error", "client"],
+    "vercel/ai#14428, vercel/ai PR#14479, vercel/ai collectToolApprovals"
   ),
   rule(
     "V4",

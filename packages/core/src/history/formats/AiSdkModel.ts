@@ -5,7 +5,7 @@
  */
 import { inspectObject } from "../Arguments.ts"
 import { empty, error, misplaced, rewriting, unknownRole } from "../Blemish.ts"
-import type { Blemish, Call, CallForm, Draft, Entry, Format, History, Result, Wait } from "../Format.ts"
+import type { Blemish, Call, CallForm, Draft, Edit, Entry, Fault, Format, History, Result, Wait } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
 import { isObject, listOf, show, textOf, type JsonObject } from "../Json.ts"
 import { alternation, ending, userAfterTool } from "../Order.ts"
@@ -198,9 +198,50 @@ const inspectPart = (part: unknown, message: JsonObject, { rules }: History): Re
   return [error("RESULT_MISSING_OUTPUT", "", "result has no output", fix)]
 }
 
+/** V3: answers to approvals nobody asked for, and requests for calls that are gone; the SDK refuses such a prompt. */
+const strayApprovals = ({ messages }: History): ReadonlyArray<Fault> => {
+  const partsOf = (message: unknown) => (isObject(message) ? listOf(message, "content") : [])
+  const isOf = (part: unknown, type: string): part is JsonObject => isObject(part) && part["type"] === type
+  const isConcerned = messages.some((message) =>
+    partsOf(message).some((part) => isOf(part, "tool-approval-response") || isOf(part, "tool-approval-request"))
+  )
+  if (!isConcerned) return []
+  const called = new Set<unknown>()
+  const asked = new Set<unknown>()
+  return messages.flatMap((message, index): ReadonlyArray<Fault> => {
+    const parts = partsOf(message)
+    for (const part of parts) if (isOf(part, "tool-call")) called.add(part["toolCallId"])
+    const isStray = (part: unknown) => {
+      if (isOf(part, "tool-approval-response")) return !asked.has(part["approvalId"])
+      if (!isOf(part, "tool-approval-request")) return false
+      if (called.has(part["toolCallId"])) asked.add(part["approvalId"])
+      return !called.has(part["toolCallId"])
+    }
+    const gone = parts.flatMap((part, slot) => (isStray(part) ? [slot] : []))
+    if (gone.length === 0 || !isObject(message)) return []
+    const kept = parts.filter((_, slot) => !gone.includes(slot))
+    const edit: Edit = {
+      index,
+      replace: kept.length === 0 ? [] : [{ ...message, content: kept }],
+      action: "drop",
+      note: "an approval without the call or the question it belongs to",
+      dropped: gone.map((slot) => parts[slot])
+    }
+    return gone.map((slot, nth): Fault => ({
+      code: "APPROVAL_MISMATCH",
+      severity: "error",
+      index,
+      path: `/content/${slot}`,
+      message: "belongs to no call in front of it",
+      ...(nth === 0 ? { edits: [edit] } : {})
+    }))
+  })
+}
+
 const inspect = (message: JsonObject, _: number, { rules }: History): ReadonlyArray<Blemish> | undefined => {
   const { content, role } = message
-  if (role === "system" || role === "tool") return undefined
+  if (role === "system") return typeof content === "string" ? undefined : empty(message, rules)
+  if (role === "tool") return Array.isArray(content) ? undefined : empty(message, rules)
   if (role !== "user" && role !== "assistant") return unknownRole(role)
   if (Array.isArray(content) ? content.length > 0 : typeof content === "string" && content !== "") return undefined
   const kept = role === "assistant" ? { ...message, content: [textPart(Synthetic.interrupted)] } : undefined
@@ -213,7 +254,7 @@ export const AiSdkModel: Format = {
   calls,
   parts: [{ list: "content", inspect: inspectPart }],
   inspect,
-  sequence: [userAfterTool, alternation, ending],
+  sequence: [strayApprovals, userAfterTool, alternation, ending],
   note: (role, text) => ({ role, content: [textPart(text)] }),
   textPart
 }

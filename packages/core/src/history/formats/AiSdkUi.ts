@@ -5,7 +5,7 @@
  * wrong is the state, and parts that a resumed stream wrote twice. Who may speak after whom is a matter of the model
  * messages these become: nothing is put between messages a person reads.
  */
-import { empty, error, rewriting, unknownRole } from "../Blemish.ts"
+import { empty, error, misplaced, rewriting, unknownRole } from "../Blemish.ts"
 import type { Code } from "../Contract.ts"
 import type { Blemish, Draft, Edit, Entry, Fault, Format, History, Place } from "../Format.ts"
 import { assistant, silent, system, user } from "../Format.ts"
@@ -189,6 +189,7 @@ const callIds = (history: History): Set<string> =>
 
 /** U1, U4: the fields of a part agree with its state. */
 const inspectPart = (part: unknown): ReadonlyArray<Blemish> | undefined => {
+  if (!isObject(part) || typeof part["type"] !== "string") return misplaced(part, [])
   if (!isTool(part)) return undefined
   const { state } = part
   const approval = approvalOf(part)
@@ -245,7 +246,11 @@ const settled = (part: JsonObject): ReadonlyArray<Blemish> | undefined => {
 const inspect = (message: JsonObject, index: number, history: History): ReadonlyArray<Blemish> | undefined => {
   const { role } = message
   const parts = listOf(message, "parts")
-  if (role === "assistant") return emptySteps(message, parts, index === history.messages.length - 1)
+  if (role === "assistant") {
+    // An answer may have no parts, but it has a list of them.
+    if (!Array.isArray(message["parts"])) return empty(message, history.rules)
+    return emptySteps(message, parts, index === history.messages.length - 1)
+  }
   if (role !== "user" && role !== "system") return unknownRole(role)
   return parts.length > 0 ? undefined : empty(message, history.rules)
 }
