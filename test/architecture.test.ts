@@ -43,9 +43,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime", "LargeOutput ToolCall ToolStream"],
   ["runtime/tools", "TextPattern"],
   ["runtime/spill", "SpillSearch"],
-  ["runtime/tools", "SpillTools WorkspacePath TextFile WorkspaceTree Workspace"],
+  ["runtime/tools", "SpillTools WorkspacePath TextFile WorkspaceTree Workspace WorkspaceWrite RunCommand"],
   ["runtime/model/demo", "FilesScript"],
-  ["runtime/tools", "DemoTools"],
+  ["runtime/tools", "DemoOutput DemoTools"],
+  ["runtime/model/demo", "OutputScript"],
   ["runtime/model/demo", "Script"],
   ["runtime/model", "Wire CallSpan ResponseContent AiSdk Demo Handoff ModelPreset OwnedCalls OpenAiChat Models"],
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
@@ -58,7 +59,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["server", "Config DefaultAgent Version"],
   [
     "server/http",
-    "About Problem BodyGuard Docs EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SystemHandlers TurnHandlers"
+    "About Problem BodyGuard Docs EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
   ],
   ["server", "Server Token Launch"],
   [

@@ -31,7 +31,11 @@ describe("Config", () => {
         token: undefined,
         allowHosts: [],
         allowOrigins: [],
-        allowRemote: false
+        allowRemote: false,
+        allowWrites: false,
+        allowCommands: false,
+        spillMebibytes: 10_240,
+        spillDays: 7
       })
       for (const setting of Object.values(config)) assert.strictEqual(setting.source, "default")
     })

@@ -52,6 +52,12 @@ export interface Config {
   readonly drain: Setting<number>
   /** How often a Turn may make the same tool calls in a row; without one, the runtime's own limit. */
   readonly repeatedToolCallLimit: Setting<number | undefined>
+  /** Mebibytes that large outputs of tools may have together, and days they are kept. */
+  readonly spillMebibytes: Setting<number>
+  readonly spillDays: Setting<number>
+  /** Whether the agent may change files of the workspace, and run commands as the user of the server. */
+  readonly allowWrites: Setting<boolean>
+  readonly allowCommands: Setting<boolean>
   readonly allowHosts: Setting<ReadonlyArray<string>>
   readonly allowOrigins: Setting<ReadonlyArray<string>>
   readonly allowRemote: Setting<boolean>
@@ -67,6 +73,8 @@ export interface Flags {
   readonly databaseUrl: Option.Option<Redacted.Redacted>
   readonly workers: Option.Option<number>
   readonly drain: Option.Option<number>
+  readonly allowWrites: boolean
+  readonly allowCommands: boolean
   readonly allowHost: ReadonlyArray<string>
   readonly allowOrigin: ReadonlyArray<string>
   readonly allowRemote: boolean
@@ -79,7 +87,9 @@ export const defaults = {
   data: ".turnstep",
   workspace: ".",
   model: "demo",
-  drain: 1
+  drain: 1,
+  spillMebibytes: 10_240,
+  spillDays: 7
 } as const
 
 /** No flags. */
@@ -92,6 +102,8 @@ export const noFlags: Flags = {
   databaseUrl: Option.none(),
   workers: Option.none(),
   drain: Option.none(),
+  allowWrites: false,
+  allowCommands: false,
   allowHost: [],
   allowOrigin: [],
   allowRemote: false
@@ -100,6 +112,7 @@ export const noFlags: Flags = {
 /** Resolves the settings (C1). */
 export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
   const listFlag = (list: ReadonlyArray<string>) => (list.length === 0 ? Option.none() : Option.some(list))
+  const switchFlag = (flag: boolean) => (flag ? Option.some(true) : Option.none())
   const config: Config = {
     host: yield* setting("host", flags.host, text("TURNSTEP_HOST"), defaults.host),
     port: yield* setting("port", flags.port, count("TURNSTEP_PORT", "a port"), defaults.port),
@@ -118,11 +131,25 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
     token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
     allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),
     allowOrigins: yield* setting("allow-origin", listFlag(flags.allowOrigin), list("TURNSTEP_ALLOW_ORIGIN"), []),
-    allowRemote: yield* setting(
-      "allow-remote",
-      flags.allowRemote ? Option.some(true) : Option.none(),
-      yes("TURNSTEP_ALLOW_REMOTE"),
+    allowRemote: yield* setting("allow-remote", switchFlag(flags.allowRemote), yes("TURNSTEP_ALLOW_REMOTE"), false),
+    allowWrites: yield* setting("allow-writes", switchFlag(flags.allowWrites), yes("TURNSTEP_ALLOW_WRITES"), false),
+    allowCommands: yield* setting(
+      "allow-commands",
+      switchFlag(flags.allowCommands),
+      yes("TURNSTEP_ALLOW_COMMANDS"),
       false
+    ),
+    spillMebibytes: yield* setting(
+      "spill-mib",
+      Option.none(),
+      count("TURNSTEP_SPILL_MIB", "a number of mebibytes"),
+      defaults.spillMebibytes
+    ),
+    spillDays: yield* setting(
+      "spill-days",
+      Option.none(),
+      count("TURNSTEP_SPILL_DAYS", "a number of days"),
+      defaults.spillDays
     )
   }
   return yield* check(config)

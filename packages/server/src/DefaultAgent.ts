@@ -3,19 +3,46 @@
  */
 import * as Agent from "@turnstep/runtime/Agent"
 import * as DemoTools from "@turnstep/runtime/tools/DemoTools"
+import * as RunCommand from "@turnstep/runtime/tools/RunCommand"
 import * as Workspace from "@turnstep/runtime/tools/Workspace"
+import * as WorkspaceWrite from "@turnstep/runtime/tools/WorkspaceWrite"
+import type * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 
-const instructions = `You help with the files of one folder, the workspace.
+/** What the agent may do beside looking. */
+export interface Rights {
+  readonly allowWrites: boolean
+  readonly allowCommands: boolean
+}
+
+const instructions = ({
+  allowCommands,
+  allowWrites
+}: Rights): string => `You help with the files of one folder, the workspace.
 Look before you answer: list, search and read files with the tools, several at once when they do not depend on each other.
-Tools only read; you cannot change anything. Name the files (and lines) an answer rests on, and say what you did not find.
+${changes(allowWrites, allowCommands)} Name the files (and lines) an answer rests on, and say what you did not find.
 Answer in the language of the question, briefly.`
 
-/** Looks at files. */
-export const agent = Agent.make("default", { instructions, toolkit: Workspace.toolkit })
+const changes = (allowWrites: boolean, allowCommands: boolean): string => {
+  if (!allowWrites && !allowCommands) return "Tools only read; you cannot change anything."
+  const ways = [...(allowWrites ? ["write and edit files"] : []), ...(allowCommands ? ["run commands"] : [])]
+  return `You may ${ways.join(" and ")}: do so when you are asked to change something, and say what you changed.`
+}
 
-/** The same for the demo model, with small tools that each show one thing the runtime does. */
+/** Looks at files, and changes what it may change. */
+export const agent = (rights: Rights) => {
+  const make = <Tools extends Record<string, Tool.Any>>(toolkit: Toolkit.Toolkit<Tools>) =>
+    Agent.make("default", { instructions: instructions(rights), toolkit })
+  const { allowCommands, allowWrites } = rights
+  if (allowWrites && allowCommands) {
+    return make(Toolkit.merge(Workspace.toolkit, WorkspaceWrite.toolkit, RunCommand.toolkit))
+  }
+  if (allowWrites) return make(Toolkit.merge(Workspace.toolkit, WorkspaceWrite.toolkit))
+  return allowCommands ? make(Toolkit.merge(Workspace.toolkit, RunCommand.toolkit)) : make(Workspace.toolkit)
+}
+
+/** Looks at files for the demo model, with small tools that each show one thing the runtime does. */
 export const demoAgent = Agent.make("default", {
-  instructions,
+  instructions: instructions({ allowWrites: false, allowCommands: false }),
   toolkit: Toolkit.merge(Workspace.toolkit, DemoTools.toolkit)
 })

@@ -14,8 +14,11 @@ import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
 import * as Runtime from "@turnstep/runtime/Runtime"
 import * as TurnConfig from "@turnstep/runtime/TurnConfig"
+import * as SpillFiles from "@turnstep/runtime/spill/SpillFiles"
 import * as DemoTools from "@turnstep/runtime/tools/DemoTools"
+import * as RunCommand from "@turnstep/runtime/tools/RunCommand"
 import * as Workspace from "@turnstep/runtime/tools/Workspace"
+import * as WorkspaceWrite from "@turnstep/runtime/tools/WorkspaceWrite"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Model from "effect/ai/Model"
 import * as Console from "effect/Console"
@@ -85,11 +88,37 @@ const application = (config: Config.Config, token: Redacted.Redacted) => {
   })
   return server.pipe(
     Layer.provide(
-      isDemo ? demoRuntime : Layer.provide(Runtime.layerSql([DefaultAgent.agent]), Models.layer(config.model.value))
+      isDemo
+        ? demoRuntime
+        : Layer.provide(
+            Runtime.layerSql([
+              DefaultAgent.agent({
+                allowWrites: config.allowWrites.value,
+                allowCommands: config.allowCommands.value
+              })
+            ]),
+            Models.layer(config.model.value)
+          )
     ),
-    Layer.provide([Workspace.layer({ root: config.workspace.value }), database(config)])
+    Layer.provide([tools(config.workspace.value), database(config)]),
+    Layer.provide(spills(config))
   )
 }
+
+/** The handlers of everything an agent may be given in a workspace. */
+const tools = (root: string) =>
+  Layer.mergeAll(Workspace.layer({ root }), WorkspaceWrite.layer({ root }), RunCommand.layer({ root }))
+
+const spills = ({ data, spillDays, spillMebibytes }: Config.Config) =>
+  Layer.unwrap(
+    Effect.map(Path.Path, (path) =>
+      SpillFiles.layer({
+        folder: path.join(data.value, "spills"),
+        quota: spillMebibytes.value * 1024 * 1024,
+        keep: Duration.days(spillDays.value)
+      })
+    )
+  )
 
 const demoRuntime = Runtime.layerSql([DefaultAgent.demoAgent]).pipe(
   Layer.provide([Demo.layer, Layer.succeed(Model.ModelName, Demo.modelId), DemoTools.layer])

@@ -32,6 +32,7 @@ import * as HistoryHandlers from "./http/HistoryHandlers.ts"
 import * as InboxHandlers from "./http/InboxHandlers.ts"
 import * as RecordHandlers from "./http/RecordHandlers.ts"
 import * as SessionHandlers from "./http/SessionHandlers.ts"
+import * as SpillHandlers from "./http/SpillHandlers.ts"
 import * as Streams from "./http/Streams.ts"
 import * as SystemHandlers from "./http/SystemHandlers.ts"
 import * as TurnHandlers from "./http/TurnHandlers.ts"
@@ -100,6 +101,7 @@ const handlers = Layer.mergeAll(
   InboxHandlers.layer,
   TurnHandlers.layer,
   RecordHandlers.layer,
+  SpillHandlers.layer,
   HistoryHandlers.layer
 )
 

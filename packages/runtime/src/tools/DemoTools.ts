@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
+import { LongOutput, longOutput } from "./DemoOutput.ts"
 
 /** The time zone asked for is not in the time zone database. */
 export class TimeZoneUnknown extends Schema.TaggedError<TimeZoneUnknown>()("TimeZoneUnknown", {
@@ -109,8 +110,16 @@ export const JobStatusTool = Tool.make("job_status", {
   failureMode: "return"
 }).annotate(Tool.Readonly, true)
 
-/** `current_time`, `slow_task`, `count_step`, `unreliable`, `start_job` and `job_status`. */
-export const toolkit = Toolkit.make(CurrentTime, SlowTask, CountStep, UnreliableTool, StartJob, JobStatusTool)
+/** `current_time`, `slow_task`, `count_step`, `unreliable`, `start_job`, `job_status` and `long_output`. */
+export const toolkit = Toolkit.make(
+  CurrentTime,
+  SlowTask,
+  CountStep,
+  UnreliableTool,
+  StartJob,
+  JobStatusTool,
+  LongOutput
+)
 
 const currentTime = Effect.fn("DemoTools.currentTime")(function* (params: Tool.Parameters<typeof CurrentTime>) {
   const timeZone = params.timeZone ?? "UTC"
@@ -169,7 +178,8 @@ export const layer = toolkit.toLayer({
   count_step: countStep,
   unreliable,
   start_job: startJob,
-  job_status: jobStatus
+  job_status: jobStatus,
+  long_output: longOutput
 })
 
 const tickSeconds = 0.25

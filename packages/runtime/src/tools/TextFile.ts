@@ -66,6 +66,16 @@ export const read = Effect.fnUntraced(
 /** The text of some bytes, or undefined if they are binary: text has no NUL. */
 export const decode = (bytes: Uint8Array): string | undefined => (bytes.includes(0) ? undefined : decoder.decode(bytes))
 
+/** The text of some bytes, exactly: writing it gives the same bytes. Undefined if they are not text in UTF-8. */
+export const decodeExact = (bytes: Uint8Array): string | undefined => {
+  if (bytes.includes(0)) return undefined
+  try {
+    return exactDecoder.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
 /** Leaves out the files that would make the whole answer longer than `maxAnswerText`. */
 export const fit = (files: ReadonlyArray<FileText | FileProblem>): ReadonlyArray<FileText | FileProblem> => {
   let room = maxAnswerText
@@ -80,6 +90,7 @@ export const fit = (files: ReadonlyArray<FileText | FileProblem>): ReadonlyArray
 }
 
 const decoder = new TextDecoder()
+const exactDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const cut = (path: string, lines: ReadonlyArray<string>, range: LineRange): FileText | FileProblem => {
   const startLine = range.startLine ?? 1

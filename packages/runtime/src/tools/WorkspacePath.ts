@@ -8,6 +8,7 @@
  *   root or lies below it. Twins of the root's name (`/root-evil`) are outside.
  * - P2. Nothing below a `.turnstep` folder is given out, by whatever name or link:
  *   it holds the database and the access token.
+ * - P4. What is written is a regular file or a new one, and nothing below a `.git` folder: what lies there is run by others.
  * - P3. A refusal repeats the path as it was asked for and never tells the root.
  *
  * Check and use are two system calls: a process that may replace folders of the
@@ -17,6 +18,7 @@
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import type { PlatformError } from "effect/PlatformError"
 import * as Schema from "effect/Schema"
@@ -35,6 +37,7 @@ export const RefusalReason = Schema.Literals([
   "malformed",
   "outside",
   "private",
+  "protected",
   "missing",
   "unreadable",
   "not-a-file",
@@ -60,11 +63,23 @@ export interface Located {
   readonly size: number
 }
 
+/** A place for a file that is to be written (P4). */
+export interface Place {
+  readonly path: string
+  /** Absolute; every folder that is there is free of links. */
+  readonly real: string
+  readonly exists: boolean
+  /** The mode of the file that is there. */
+  readonly mode: number | undefined
+}
+
 export interface WorkspacePath {
   /** Finds what a model's path means, or says why it is not given out. */
   readonly locate: (path: string) => Effect.Effect<Located, PathRefused>
   /** As `locate`, for a regular file. */
   readonly file: (path: string) => Effect.Effect<Located, PathRefused>
+  /** Finds where a file that a model names is to be written, whether it is there or not (P4). */
+  readonly place: (path: string) => Effect.Effect<Place, PathRefused>
 }
 
 /** The name no tool gives out (P2), in lower case: some file systems ignore case. */
@@ -118,7 +133,50 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
       () => refuse(path, "not-a-file")
     )
 
-  const workspace: WorkspacePath = { locate, file }
+  const place = Effect.fnUntraced(function* (path: string) {
+    const found = yield* Effect.result(locate(path))
+    if (found._tag === "Success") {
+      if (found.success.kind !== "File") return yield* refuse(path, "not-a-file")
+      if (isProtected(found.success.real, home)) return yield* refuse(path, "protected")
+      const info = yield* Effect.mapError(fs.stat(found.success.real), unreachable(path))
+      return {
+        path: found.success.path,
+        real: found.success.real,
+        exists: true,
+        mode: info.mode & 0o777
+      } satisfies Place
+    }
+    if (found.failure.reason !== "missing") return yield* found.failure
+    // A link that leads nowhere is there as well, and is not written through.
+    const way = below(given, paths.resolve(given, path)) ?? below(home, paths.resolve(given, path)) ?? ""
+    if (Option.isSome(yield* Effect.option(fs.readLink(paths.join(home, way)))))
+      return yield* refuse(path, "not-a-file")
+    const folder = paths.dirname(way)
+    const name = paths.basename(way)
+    const parent = yield* folderOf(path, folder)
+    const real = paths.join(parent, name)
+    if (isProtected(real, home)) return yield* refuse(path, "protected")
+    return { path: way.split(paths.sep).join("/"), real, exists: false, mode: undefined } satisfies Place
+  })
+
+  /** The real path of a folder, of which only the upper part may be there. */
+  const folderOf = (path: string, way: string): Effect.Effect<string, PathRefused> =>
+    Effect.flatMap(Effect.result(locate(way === "" ? "." : way)), (found) => {
+      if (found._tag === "Success") {
+        return found.success.kind === "Directory"
+          ? Effect.succeed(found.success.real)
+          : Effect.fail(refuse(path, "not-a-folder"))
+      }
+      if (found.failure.reason !== "missing" || way === "." || way === "")
+        return Effect.fail(refuse(path, found.failure.reason))
+      const name = paths.basename(way)
+      return Effect.map(folderOf(path, paths.dirname(way)), (parent) => paths.join(parent, name))
+    })
+
+  const isProtected = (real: string, base: string): boolean =>
+    (below(base, real) ?? "").toLowerCase().split(paths.sep).includes(".git")
+
+  const workspace: WorkspacePath = { locate, file, place }
   return workspace
 })
 
@@ -128,6 +186,7 @@ const sentence: Record<RefusalReason, string> = {
   malformed: "This is not a usable path (too long, or it contains a NUL).",
   outside: "This path leads out of the workspace; only paths inside it can be used.",
   private: "This path belongs to the runtime itself and is not given out.",
+  protected: "This path belongs to git; it is not written.",
   missing: "There is no such path in the workspace.",
   unreadable: "This path cannot be read.",
   "not-a-file": "This path is not a regular file.",

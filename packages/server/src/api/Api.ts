@@ -39,6 +39,7 @@ const session = { session: Schema.String }
 const turn = { ...session, turn: Schema.String }
 const item = { ...session, item: Schema.String }
 const call = { ...session, call: Schema.String }
+const spill = { ...session, spill: Schema.String }
 
 /** Server-sent events; `EventStream.decode` reads them. */
 const EventStream = HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" })
@@ -218,6 +219,30 @@ export class Record extends HttpApiGroup.make("record")
   .middleware(Guard)
   .annotateMerge(OpenApi.annotations({ title: "Record" })) {}
 
+/** Outputs of tools that are too large for the record; an event `spill.created` names each. */
+export class Spills extends HttpApiGroup.make("spills")
+  .add(
+    HttpApiEndpoint.get("read", "/spills/:spill", {
+      params: spill,
+      headers: {
+        range: Schema.optionalKey(Schema.String),
+        "if-range": Schema.optionalKey(Schema.String),
+        "if-none-match": Schema.optionalKey(Schema.String)
+      },
+      success: [HttpApiSchema.StreamUint8Array({ contentType: "application/octet-stream" }), HttpApiSchema.Empty(304)],
+      error: [ApiError.at(404), ApiError.at(416)]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Download a large output, or a part of it",
+        description:
+          "The bytes as the tool gave them. The entity tag is their SHA-256; `Range` (one range of bytes), `If-Range` and `If-None-Match` are understood; a part comes with 206."
+      })
+    )
+  )
+  .prefix("/api/sessions/:session")
+  .middleware(Guard)
+  .annotateMerge(OpenApi.annotations({ title: "Large outputs" })) {}
+
 /** Message histories of other systems; nothing of them is kept. */
 export class History extends HttpApiGroup.make("history")
   .add(
@@ -248,7 +273,7 @@ export class History extends HttpApiGroup.make("history")
 
 /** The whole API. */
 export class Api extends HttpApi.make("turnstep")
-  .add(Sessions, Inbox, Turns, Record, History, System, Health)
+  .add(Sessions, Inbox, Turns, Record, Spills, History, System, Health)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" }) // P1
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotateMerge(OpenApiDocument.annotations) {}

@@ -59,6 +59,11 @@ const table = {
     title: "There is no such call",
     hint: "List the session's calls with GET /api/sessions/{session}/calls."
   },
+  "spill-not-found": {
+    status: 404,
+    title: "There is no such spill",
+    hint: "The session's `spill.created` events name its spills. They are kept for some days only."
+  },
   "item-not-found": {
     status: 404,
     title: "There is no such inbox item",
@@ -123,6 +128,11 @@ const table = {
     status: 421,
     title: "The server is not known by this name",
     hint: "Use the address the server printed at its start, or start it with `--allow-host <host:port>`."
+  },
+  "range-not-satisfiable": {
+    status: 416,
+    title: "The range lies outside",
+    hint: "Ask for bytes that are there, as `content-range` says, or leave out the header `range`."
   },
   "idempotency-key-reused": {
     status: 422,

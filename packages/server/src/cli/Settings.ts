@@ -42,6 +42,14 @@ export const flags = {
     described("Seconds that running steps may take to end at a stop", "TURNSTEP_DRAIN", defaults.drain),
     Flag.optional
   ),
+  allowWrites: Flag.Boolean("allow-writes").pipe(
+    described("Let the agent write and edit files of the workspace", "TURNSTEP_ALLOW_WRITES"),
+    Flag.withDefault(false)
+  ),
+  allowCommands: Flag.Boolean("allow-commands").pipe(
+    described("Let the agent run shell commands, as the user of the server", "TURNSTEP_ALLOW_COMMANDS"),
+    Flag.withDefault(false)
+  ),
   allowHost: Flag.String("allow-host").pipe(
     described("Another name[:port] the server is called by; repeatable", "TURNSTEP_ALLOW_HOST"),
     Flag.atLeast(0)

@@ -43,6 +43,11 @@ export const render = (screen: Screen, event: StreamEvent): string => {
       const verdict = event.data.isFailure ? `failed: ${brief(event.data.output)}` : `done in ${event.data.ms} ms`
       return line(screen, `· ${screen.calls.get(event.data.callId) ?? event.data.callId} ${verdict}`)
     }
+    case "spill.created": {
+      const { bytes, callId, lines, spillId } = event.data
+      const name = screen.calls.get(callId) ?? callId
+      return line(screen, `· ${name} gave ${bytes} bytes in ${lines} lines, kept as spill ${spillId.slice(0, 12)}…`)
+    }
     case "call.receipt":
       return line(screen, `· ${screen.calls.get(event.data.callId) ?? event.data.callId} ${event.data.outcome}`)
     case "inbox.applied":

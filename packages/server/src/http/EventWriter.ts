@@ -80,6 +80,8 @@ const placeOf = (fact: Fact): Place => {
     case "call.started":
     case "call.completed":
     case "call.receipt":
+    case "call.late":
+    case "spill.created":
       return callPlace(fact.data.callId)
     case "message.added": {
       const place = /^msg_([0-9]+)_([0-9]+)$/.exec(fact.data.messageId)

@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import { CurrentTime, JobStatus, SlowProgress, StartJob, UnreliableTool } from "../../tools/DemoTools.ts"
 import { callsOf, type Conversation, intentOf, read } from "./Conversation.ts"
 import * as FilesScript from "./FilesScript.ts"
+import * as OutputScript from "./OutputScript.ts"
 import { act, answer, count, type Reply, type Script, short, trouble, troubles, valueOf } from "./Reply.ts"
 
 /** What the request offers besides its messages. */
@@ -153,6 +154,18 @@ const intentByWord = {
     shows: "the same call over and over with a new result each time, which is no loop",
     tools: ["start_job", "job_status"],
     script: poll
+  },
+  big: {
+    usage: "/big [KiB]",
+    shows: "an output of some hundred KiB, of which the model sees the ends",
+    tools: OutputScript.bigTools,
+    script: OutputScript.big
+  },
+  huge: {
+    usage: "/huge [size]",
+    shows: "an output of 1 GiB (or 200MB, …), kept on the disk and searched there",
+    tools: OutputScript.hugeTools,
+    script: OutputScript.huge
   },
   fail: { usage: "/fail", shows: "a tool that fails and a second try that works", tools: ["unreliable"], script: fail }
 } satisfies Record<string, KnownIntent>
