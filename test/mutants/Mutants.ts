@@ -20,43 +20,11 @@ export interface Mutant {
 const contract = "test/contract/Storage.test.ts"
 const engine = "test/runtime/Memory.test.ts"
 const model = "test/property/TurnModel.test.ts"
+const liveness = "test/sim/Liveness.test.ts"
 const plan = "packages/core/src/TurnPlan.ts"
 const append = "packages/runtime/src/sql/schema/Append.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
-  // The guards of a Turn
-  {
-    name: "breaker-trips",
-    does: "a Turn may repeat itself for ever",
-    file: "packages/core/src/Breaker.ts",
-    find: "run + known >= (limit - 1) * period",
-    put: "false",
-    suites: ["test/core/Breaker.test.ts"]
-  },
-  {
-    name: "breaker-results",
-    does: "rounds are the same when they ask for the same, whatever the results",
-    file: "packages/core/src/Breaker.ts",
-    find: " && resultsOf(before) === resultsOf(round)",
-    put: "",
-    suites: ["test/core/BreakerCorpus.test.ts"]
-  },
-  {
-    name: "failure-budget",
-    does: "tools at the user's are called however often they failed",
-    file: "packages/core/src/FailureBudget.ts",
-    find: "?? 0) >= limit",
-    put: "?? 0) >= Infinity",
-    suites: [engine]
-  },
-  {
-    name: "batch-allowance",
-    does: "a batch is shown to the model whole, however large it is",
-    file: "packages/core/src/ToolOutput.ts",
-    find: "if (results.length < 2 ||",
-    put: "if (results.length > 0 ||",
-    suites: ["test/core/ToolOutput.test.ts"]
-  },
   // The fence
   {
     name: "fence-memory",
@@ -97,6 +65,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "set fence = s.fence + 1, owner",
     put: "set fence = s.fence, owner",
     suites: [contract]
+  },
+  {
+    name: "foreign-followed",
+    does: "an owner that was overtaken goes on with what the new one writes",
+    file: "packages/runtime/src/Owner.ts",
+    find: "if (!events.every(isFromOutside)) return",
+    put: "if (false) return",
+    suites: [liveness]
   },
   // Dense numbers
   {
@@ -139,7 +115,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "packages/core/src/Ledger.ts",
     find: "const mayRun = call.attempt === 0 || mayRunAgain(call.effects)",
     put: "const mayRun = true",
-    suites: [engine]
+    suites: [model]
   },
   {
     name: "once-schema",
@@ -188,7 +164,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "packages/runtime/src/Turn.ts",
     find: "cancelledOf(state.turn) ?? ending)",
     put: "ending)",
-    suites: [engine]
+    suites: [liveness]
   },
   {
     name: "crash-loop",
@@ -196,7 +172,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: plan,
     find: "if (wasLeft && turn.takeovers >= maxTakeovers) return undefined",
     put: "",
-    suites: ["test/sim/Liveness.test.ts"]
+    suites: ["test/runtime/CrashLoop.test.ts"]
   },
   // The inbox
   {
@@ -241,7 +217,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: plan,
     find: "...(left === 0 ? [",
     put: "...(left >= 0 ? [",
-    suites: [engine]
+    suites: ["test/core/TurnPlan.test.ts"]
   },
   {
     name: "cancel-loses-the-waiting",
