@@ -1,8 +1,9 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, layer } from "@effect/vitest"
+import * as Canonical from "@turnstep/core/Canonical"
 import type { Exported } from "@turnstep/core/history/Export"
 import { FormatName } from "@turnstep/core/history/Contract"
-import type { ImportReport } from "@turnstep/core/history/Import"
+import * as Import from "@turnstep/core/history/Import"
 import { verify } from "@turnstep/core/history/Verify"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
@@ -25,7 +26,7 @@ const caseOf = (name: string) => JSON.parse(fs.readFileSync(path.join(corpus, `$
 interface Answer {
   readonly id: string
   readonly headSeq: number
-  readonly imported: ImportReport
+  readonly imported: Import.ImportReport
   readonly code: string
   readonly errors: ReadonlyArray<{ readonly pointer: string }>
 }
@@ -116,6 +117,19 @@ layer(NodeServices.layer, { excludeTestServices: true })("Import and export", (i
       assert.strictEqual((yield* create(server, {}, bare)).status, 201)
       assert.strictEqual((yield* create(server, { import: { messages: plain } }, bare)).status, 422)
       assert.strictEqual((yield* server.json("/api/sessions")).status, 200)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("bring in under its key what a process died over", () =>
+    Effect.gen(function* () {
+      const { server, sessions } = yield* Server.scripted(answering)
+      // As it is left between the two writes: created for the history, which is not there.
+      const history = Import.read({ messages: plain })
+      if ("_tag" in history) return assert.fail(history.message)
+      const id = `ses_${Canonical.digestText("k").slice(0, 40)}`
+      yield* Effect.orDie(sessions.open({ id, history: Import.digestOf(history) }))
+      const { body, status } = yield* create(server, { import: { messages: plain } }, { "idempotency-key": "k" })
+      assert.deepStrictEqual([status, body.id, body.imported.messages, body.headSeq], [201, id, 2, 2])
     }).pipe(Effect.scoped)
   )
 
