@@ -25,6 +25,39 @@ const plan = "packages/core/src/TurnPlan.ts"
 const append = "packages/runtime/src/sql/schema/Append.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // The guards of a Turn
+  {
+    name: "breaker-trips",
+    does: "a Turn may repeat itself for ever",
+    file: "packages/core/src/Breaker.ts",
+    find: "run + known >= (limit - 1) * period",
+    put: "false",
+    suites: ["test/core/Breaker.test.ts"]
+  },
+  {
+    name: "breaker-results",
+    does: "rounds are the same when they ask for the same, whatever the results",
+    file: "packages/core/src/Breaker.ts",
+    find: " && resultsOf(before) === resultsOf(round)",
+    put: "",
+    suites: ["test/core/BreakerCorpus.test.ts"]
+  },
+  {
+    name: "failure-budget",
+    does: "tools at the user's are called however often they failed",
+    file: "packages/core/src/FailureBudget.ts",
+    find: "?? 0) >= limit",
+    put: "?? 0) >= Infinity",
+    suites: [engine]
+  },
+  {
+    name: "batch-allowance",
+    does: "a batch is shown to the model whole, however large it is",
+    file: "packages/core/src/ToolOutput.ts",
+    find: "if (results.length < 2 ||",
+    put: "if (results.length > 0 ||",
+    suites: ["test/core/ToolOutput.test.ts"]
+  },
   // The fence
   {
     name: "fence-memory",
