@@ -58,6 +58,23 @@ export const mutants: ReadonlyArray<Mutant> = [
     put: "if (results.length > 0 ||",
     suites: ["test/core/ToolOutput.test.ts"]
   },
+  // The gate in front of the model
+  {
+    name: "gate-repair",
+    does: "a request that breaks its provider's contract leaves as it is",
+    file: "packages/core/src/history/RequestGate.ts",
+    find: "const sent = restored(name, all, forms, messages)",
+    put: "const sent = all",
+    suites: ["test/core/history/RequestGate.test.ts"]
+  },
+  {
+    name: "gate-ids",
+    does: "the gate forgets which call ids it has seen",
+    file: "packages/core/src/history/RequestGate.ts",
+    find: "ids.some((id) => before.ids.has(id))",
+    put: "false",
+    suites: ["test/core/history/RequestGate.test.ts"]
+  },
   // The fence
   {
     name: "fence-memory",
