@@ -230,7 +230,7 @@ describe("A session's history", () => {
             const out = Export.write(format, promptsOf(messages))
             assert.deepStrictEqual(out.changes, [])
             assert.deepStrictEqual(verify(format, out.messages, { purpose: "archive" }), [])
-          assert.isUndefined(judges[format](out.messages))
+            assert.isUndefined(judges[format](out.messages))
             const back = imported({ format, messages: out.messages })
             assert.deepStrictEqual(plain(back.messages), plain(carried(format, messages)))
             assert.deepStrictEqual(back.report.changes, [])
