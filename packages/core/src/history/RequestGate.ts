@@ -56,7 +56,7 @@ interface Known {
   readonly sent: ReadonlyArray<Prompt.Message> | undefined
   /** The last answer of the model and what follows it, as written. */
   readonly frontier: ReadonlyArray<JsonObject>
-  /** Ids of its calls. */
+  /** Ids of all calls that have passed. */
   readonly ids: Set<string>
 }
 
