@@ -14,6 +14,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import * as fc from "fast-check"
+import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import * as os from "node:os"
@@ -284,6 +285,20 @@ describe("spill files", () => {
         assert.strictEqual((yield* Effect.flip(spills.find(b, only.id)))._tag, "SpillNotFound")
         assert.strictEqual((yield* spills.find(a, young.id)).bytes, 6)
       }).pipe(Effect.provide(layer))
+    })
+  )
+
+  it.effect("are refused when the disk takes no more, without a path, and leave nothing half-written", () =>
+    Effect.gen(function* () {
+      const { folder } = yield* world()
+      const script = path.resolve(import.meta.dirname, "../../fixtures/children/fillDisk.ts")
+      // The shell counts in blocks of 512 or 1024 bytes: two or four mebibytes, less than the eight that are written.
+      const limited = `ulimit -f 4096 && exec "$0" -C @turnstep/source "$@"`
+      const ran = spawnSync("sh", ["-c", limited, process.execPath, script, folder], { encoding: "utf8" })
+      const { left, refused, small } = JSON.parse(ran.stdout)
+      assert.deepInclude(refused, { reason: "disk-full", message: "There is no room left on the disk to keep it." })
+      assert.strictEqual(small, "Success")
+      assert.isEmpty(left)
     })
   )
 

@@ -135,6 +135,15 @@ const pieces = (
     if (before >= startLine) return { line: before, bytes }
     return { line: startLine, bytes: bytes.subarray(afterLines(bytes, startLine - before)) }
   }
+  let space = Buffer.alloc(0)
+  /** In the same space each time: a piece is looked at before the next one is made. */
+  const joined = (head: Uint8Array, tail: Uint8Array): Uint8Array => {
+    const length = head.length + tail.length
+    if (space.length < length) space = Buffer.allocUnsafe(length * 2)
+    space.set(head)
+    space.set(tail, head.length)
+    return space.subarray(0, length)
+  }
   const cut = (block: Uint8Array): ReadonlyArray<Piece> => {
     index++
     const end = block.lastIndexOf(newline) + 1
@@ -143,7 +152,7 @@ const pieces = (
       rest = Buffer.concat([rest, block])
       return []
     }
-    const whole = Buffer.concat([rest, isLong ? block : block.subarray(0, end)])
+    const whole = joined(rest, isLong ? block : block.subarray(0, end))
     rest = isLong ? Buffer.alloc(0) : block.subarray(end)
     return [piece(whole)]
   }
