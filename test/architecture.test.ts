@@ -61,10 +61,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "server/http",
     "About Problem BodyGuard Docs EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
   ],
-  ["server", "Server Token Launch"],
+  ["server", "Server Token Database Launch"],
   [
     "server/cli",
-    "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Export Import Repair Serve SessionCommand Verify"
+    "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Export Import Repair Migrate Serve SessionCommand Verify"
   ],
   ["server", "main"]
 ]

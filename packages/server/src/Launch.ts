@@ -7,8 +7,6 @@
  * - L1. It ends from the outside in: HTTP first, then the runtime lets its sessions go, then the database.
  * - L2. A start that fails says in one line what is wrong and what to do; never more, and never a secret.
  */
-import * as Postgres from "@turnstep/runtime/database/Postgres"
-import * as Pglite from "@turnstep/runtime/database/Pglite"
 import * as Drivers from "@turnstep/runtime/Drivers"
 import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
@@ -30,24 +28,13 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
-import type * as SqlError from "effect/sql/SqlError"
 import * as Config from "./Config.ts"
+import * as Database from "./Database.ts"
 import * as DefaultAgent from "./DefaultAgent.ts"
 import { bracketed, isWildcard } from "./http/Access.ts"
 import * as Server from "./Server.ts"
 import * as Token from "./Token.ts"
 import { version } from "./Version.ts"
-
-/** The database does not let us in, or is not there. */
-export class DatabaseUnusable extends Schema.TaggedError<DatabaseUnusable>()("DatabaseUnusable", {
-  place: Schema.String,
-  problem: Schema.String
-}) {
-  override get message() {
-    return `The database at ${this.place} ${this.problem}`
-  }
-}
 
 /** Serves until it is interrupted (L1, L2). */
 export const run = Effect.fn("Launch.run")(
@@ -100,7 +87,7 @@ const application = (config: Config.Config, token: Redacted.Redacted) => {
             Models.layer(config.model.value)
           )
     ),
-    Layer.provide([tools(config.workspace.value), database(config)]),
+    Layer.provide([tools(config.workspace.value), Database.layer(config)]),
     Layer.provide(spills(config))
   )
 }
@@ -123,37 +110,6 @@ const spills = ({ data, spillDays, spillMebibytes }: Config.Config) =>
 const demoRuntime = Runtime.layerSql([DefaultAgent.demoAgent]).pipe(
   Layer.provide([Demo.layer, Layer.succeed(Model.ModelName, Demo.modelId), DemoTools.layer])
 )
-
-const database = ({ data, databaseUrl }: Config.Config) => {
-  const url = databaseUrl.value
-  if (url === undefined) {
-    const layer = Layer.unwrap(Effect.map(Path.Path, (path) => Pglite.layer({ dataDir: path.join(data.value, "db") })))
-    return Layer.catchTag(layer, "SqlError", refuseDatabase(`${data.value}/db`))
-  }
-  return Layer.catchTag(Postgres.layer({ url }), "SqlError", refuseDatabase(placeOf(url)))
-}
-
-const refuseDatabase = (place: string) => (error: SqlError.SqlError) =>
-  Layer.effectContext(new DatabaseUnusable({ place, problem: problemOf(error) }))
-
-const problemOf = (error: SqlError.SqlError): string => {
-  switch (error.reason._tag) {
-    case "ConnectionError":
-      return "cannot be reached. Start it, or correct DATABASE_URL."
-    case "AuthenticationError":
-      return "does not let this user in. Correct the user and password in DATABASE_URL."
-    case "AuthorizationError":
-      return "does not let this user create its tables. Grant CREATE on the schema, or use another user."
-    default:
-      return `cannot be used (${error.reason._tag}). Check that DATABASE_URL names a PostgreSQL database of version 15 or later.`
-  }
-}
-
-/** A database URL without what is secret in it. */
-const placeOf = (url: Redacted.Redacted): string => {
-  const parsed = URL.parse(Redacted.value(url))
-  return parsed === null ? "DATABASE_URL" : `${parsed.host}${parsed.pathname}`
-}
 
 /** Says what runs, where, and how to stop it; on stderr, which is for people. */
 const announce = Effect.fnUntraced(function* (config: Config.Config, server: HttpServer.HttpServer["Service"]) {
@@ -184,4 +140,4 @@ const announce = Effect.fnUntraced(function* (config: Config.Config, server: Htt
 const storageOf = ({ data, databaseUrl }: Config.Config): string =>
   databaseUrl.value === undefined
     ? `PGlite in ${data.value}/db`
-    : `PostgreSQL at ${placeOf(databaseUrl.value)} (from ${databaseUrl.name})`
+    : `PostgreSQL at ${Database.placeOf(databaseUrl.value)} (from ${databaseUrl.name})`

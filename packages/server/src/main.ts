@@ -42,6 +42,7 @@ const commands = Effect.all([
   command("repair", "Mend a message history so that its provider takes it", () => import("./cli/Repair.ts")),
   command("import", "Go on in a session from a message history", () => import("./cli/Import.ts")),
   command("export", "Write a session's messages in a format", () => import("./cli/Export.ts")),
+  command("migrate", "Bring a PostgreSQL schema up to date", () => import("./cli/Migrate.ts")),
   command("doctor", "Check what a server needs here", () => import("./cli/Doctor.ts"))
 ])
 

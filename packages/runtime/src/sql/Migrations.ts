@@ -16,11 +16,26 @@ import { tables } from "./schema/Tables.ts"
 const run = (statements: ReadonlyArray<string>) =>
   Effect.flatMap(SqlClient, (sql) => Effect.forEach(statements, (text) => sql.unsafe(text), { discard: true }))
 
-const loader = Migrator.fromRecord({
+const table = "turnstep_migrations"
+
+const migrations = {
   "1_sessions": run([...tables, ...guards, ...functions])
+}
+
+const pending = Migrator.make({})({ loader: Migrator.fromRecord(migrations), table })
+
+const latest = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
+
+/** Whether there is nothing to do. It is read first, so that a role that may change no tables can start. */
+const isUpToDate = Effect.gen(function* () {
+  const sql = yield* SqlClient
+  const [found] = yield* sql<{ readonly known: boolean }>`select to_regclass(${table}) is not null as known`
+  if (found?.known !== true) return false
+  const [row] = yield* sql<{ readonly last: number | null }>`select max(migration_id) as last from ${sql(table)}`
+  return (row?.last ?? 0) >= latest
 })
 
-/** Brings the database up to date. Any number of processes may do so at the same time. */
-export const migrate = Migrator.make({})({ loader, table: "turnstep_migrations" })
+/** Brings the database up to date. Any number of processes may do so at the same time. Returns what was applied. */
+export const migrate = Effect.flatMap(isUpToDate, (isDone) => (isDone ? Effect.succeed([]) : pending))
 
 export const layer: Layer.Layer<never, Migrator.MigrationError | SqlError, SqlClient> = Layer.effectDiscard(migrate)

@@ -1,0 +1,68 @@
+/**
+ * The database that a server uses, and in which words it is refused.
+ *
+ * Owns: which one the settings mean, what is said when it cannot be used. Does not own: connections (`runtime/database`).
+ *
+ * - B1. What is said names host and database, never user or password.
+ */
+import * as Pglite from "@turnstep/runtime/database/Pglite"
+import * as Postgres from "@turnstep/runtime/database/Postgres"
+import * as Migrations from "@turnstep/runtime/sql/Migrations"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Path from "effect/Path"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type * as SqlError from "effect/sql/SqlError"
+import type * as Config from "./Config.ts"
+
+/** The database does not let us in, or is not there. */
+export class DatabaseUnusable extends Schema.TaggedError<DatabaseUnusable>()("DatabaseUnusable", {
+  place: Schema.String,
+  problem: Schema.String
+}) {
+  override get message() {
+    return `The database at ${this.place} ${this.problem}`
+  }
+}
+
+/** The database that the settings name, its schema up to date: PostgreSQL, or the embedded one in the data folder. */
+export const layer = ({ data, databaseUrl }: Config.Config) => {
+  const url = databaseUrl.value
+  if (url !== undefined) return Layer.provideMerge(Layer.effectDiscard(migrate(placeOf(url))), postgres(url))
+  const place = `${data.value}/db`
+  const embedded = Layer.unwrap(Effect.map(Path.Path, (path) => Pglite.layer({ dataDir: path.join(data.value, "db") })))
+  return Layer.provideMerge(Layer.effectDiscard(migrate(place)), Layer.catchTag(embedded, "SqlError", refuse(place)))
+}
+
+/** A PostgreSQL database, as it is. */
+export const postgres = (url: Redacted.Redacted) =>
+  Layer.catchTag(Postgres.layer({ url }), "SqlError", refuse(placeOf(url)))
+
+/** Brings the schema of the database at `place` up to date; the migrations that were applied. */
+export const migrate = (place: string) =>
+  Effect.catchTag(Migrations.migrate, "SqlError", (error) =>
+    Effect.fail(new DatabaseUnusable({ place, problem: problemOf(error) }))
+  )
+
+const refuse = (place: string) => (error: SqlError.SqlError) =>
+  Layer.effectContext(new DatabaseUnusable({ place, problem: problemOf(error) }))
+
+const problemOf = (error: SqlError.SqlError): string => {
+  switch (error.reason._tag) {
+    case "ConnectionError":
+      return "cannot be reached. Start it, or correct DATABASE_URL."
+    case "AuthenticationError":
+      return "does not let this user in. Correct the user and password in DATABASE_URL."
+    case "AuthorizationError":
+      return "does not let this user create its tables. Run `turnstep migrate` as one who may, grant CREATE on the schema, or use another user."
+    default:
+      return `cannot be used (${error.reason._tag}). Check that DATABASE_URL names a PostgreSQL database of version 15 or later.`
+  }
+}
+
+/** A database URL without what is secret in it. */
+export const placeOf = (url: Redacted.Redacted): string => {
+  const parsed = URL.parse(Redacted.value(url))
+  return parsed === null ? "DATABASE_URL" : `${parsed.host}${parsed.pathname}`
+}
