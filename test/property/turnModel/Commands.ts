@@ -318,6 +318,7 @@ export const all: ReadonlyArray<fc.Arbitrary<Command>> = [
   withdraw,
   move,
   move,
+  move,
   cancel,
   crash,
   steal,
