@@ -36,7 +36,10 @@ const wanted: ReadonlyArray<Type> = [
   "turn.failed"
 ]
 
-/** Tries `runs` lists of commands, and returns the types of all that was recorded. A report has what repeats it: `seed` and `path` go here, `replayPath` to `commands`. */
+/**
+ * Tries `runs` lists of commands, and returns the types of all that was recorded. A report has what repeats it: `seed` and
+ * `path` go to `assert`, `replayPath` goes to `commands`.
+ */
 const check = (runs: number, storage: () => Room.Storage) =>
   Effect.promise(async () => {
     const seen = new Set<string>()
