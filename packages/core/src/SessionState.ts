@@ -14,6 +14,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import * as Breaker from "./Breaker.ts"
 import type * as Budget from "./Budget.ts"
+import type * as DurableRead from "./DurableRead.ts"
 import * as FailureBudget from "./FailureBudget.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
@@ -53,6 +54,8 @@ export interface OpenTurn {
   takeovers: number
   /** Calls of this Turn that have an answer, for the hand-back. */
   readonly done: Array<Budget.Done>
+  /** What was read in it beside the history. */
+  readonly reads: Array<DurableRead.Read>
   breaker: Breaker.Breaker
   failures: FailureBudget.FailureBudget
   /** The loop that ends it. */
@@ -245,6 +248,7 @@ const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
     cancelling: undefined,
     takeovers: 0,
     done: [],
+    reads: [],
     breaker: Breaker.empty,
     failures: FailureBudget.empty,
     tripped: undefined
@@ -306,6 +310,9 @@ const answer = (state: SessionState, fact: Ledger.Answering): void => {
   turn.takeovers = 0
   call.answer = Ledger.answerOf(call, fact)
   turn.done.push({ tool: call.name, outcome: call.answer.outcome })
+  if (fact.type === "call.completed" && fact.data.received !== undefined) {
+    turn.reads.push({ wireId: call.wireId, ...fact.data.received })
+  }
   if (call.attempt > 0) {
     turn.failures = FailureBudget.observe(turn.failures, call.domain, call.answer.outcome !== "ok")
   }

@@ -78,6 +78,14 @@ export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>("
   defaultValue: () => undefined
 })
 
+/**
+ * Marks a durable local read (`DurableRead`): its text is kept beside the history, which has the proof alone. The function
+ * gives the path for the proof, from the call's arguments. Where no spill store is, the text is a result like any other.
+ */
+export const DurableRead = Context.Reference<((params: Json) => string) | undefined>("core/ToolPolicy/DurableRead", {
+  defaultValue: () => undefined
+})
+
 export interface ToolPolicy {
   readonly effects: EffectClass
   readonly domain: Domain
@@ -85,6 +93,7 @@ export interface ToolPolicy {
   readonly normalise: ((result: Json) => Json) | undefined
   readonly timeout: Duration.Duration
   readonly output: OutputPolicy
+  readonly durableRead: ((params: Json) => string) | undefined
   /** The key of `Exclusive` for a call's arguments. */
   readonly exclusive: (params: Json) => string | undefined
   readonly retry: Schedule.Schedule<unknown> | undefined
@@ -107,6 +116,7 @@ export const of = (tool: Tool.Any): ToolPolicy => {
     normalise: Context.get(annotations, Normalise) ?? (effects === "pure" ? undefined : Noise.mask),
     timeout: Context.get(annotations, Timeout),
     output: Context.get(annotations, Output),
+    durableRead: Context.get(annotations, DurableRead),
     exclusive: typeof exclusive === "function" ? exclusive : () => exclusive,
     retry: mayRunAgain(effects) ? Context.get(annotations, Retry) : undefined
   }
@@ -119,6 +129,7 @@ export const unknownTool: ToolPolicy = {
   normalise: undefined,
   timeout: Duration.zero,
   output: "slim",
+  durableRead: undefined,
   exclusive: () => undefined,
   retry: undefined
 }

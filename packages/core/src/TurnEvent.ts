@@ -215,6 +215,8 @@ const CallCompleted = event("call.completed", {
   output: Schema.Json,
   /** What the model reads instead of the output, when that is not the output itself. */
   modelView: Schema.optionalKey(Schema.Struct({ text: Schema.String, omitted: Count })),
+  /** The text of a durable local read: `output` is its proof, the text is this spill, of so many bytes. */
+  received: Schema.optionalKey(Schema.Struct({ spillId: SpillId, bytes: Count })),
   /** SHA-256 of what the `Breaker` compares results by, when that is not the output itself. */
   resultDigest: Schema.optionalKey(Schema.String),
   ms: Schema.Finite

@@ -9,11 +9,14 @@
  */
 import * as Budget from "@turnstep/core/Budget"
 import type { Json } from "@turnstep/core/Canonical"
+import * as DurableRead from "@turnstep/core/DurableRead"
 import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
+import * as SpillStore from "@turnstep/core/SpillStore"
 import * as Transcript from "@turnstep/core/Transcript"
 import type { Fact } from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import * as Semaphore from "effect/Semaphore"
 import type { EventHub } from "./EventHub.ts"
 import * as ModelCall from "./ModelCall.ts"
@@ -43,25 +46,41 @@ export const ask = (
   const step = turn.step?.step ?? 1
   const question =
     reasonToEnd === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(reasonToEnd)))]
-  return ModelCall.request({
-    config,
-    window: owner.state.window,
-    question,
-    toolChoice: reasonToEnd === undefined ? "auto" : "none",
-    ready: saved,
-    onDelta: (channel, offset, delta) =>
-      hub.show(owner.sessionId, { type: "delta", turnId: turn.id, step, channel, offset, delta }),
-    onRepaired: (evidence) =>
-      Effect.asVoid(
-        owner.ahead((state) =>
-          state.turn?.id === turn.id
-            ? [{ type: "transcript.repaired", data: { turnId: turn.id, step, ...evidence } }]
-            : []
-        )
-      ),
-    onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason })
-  })
+  return Effect.flatMap(windowOf(owner, turn), (window) =>
+    ModelCall.request({
+      config,
+      window,
+      question,
+      toolChoice: reasonToEnd === undefined ? "auto" : "none",
+      ready: saved,
+      onDelta: (channel, offset, delta) =>
+        hub.show(owner.sessionId, { type: "delta", turnId: turn.id, step, channel, offset, delta }),
+      onRepaired: (evidence) =>
+        Effect.asVoid(
+          owner.ahead((state) =>
+            state.turn?.id === turn.id
+              ? [{ type: "transcript.repaired", data: { turnId: turn.id, step, ...evidence } }]
+              : []
+          )
+        ),
+      onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason })
+    })
+  )
 }
+
+/** The window, with the texts of what the Turn has read beside the history. What is not there any more stays a proof. */
+const windowOf = Effect.fnUntraced(function* ({ sessionId, state }: Owner, turn: OpenTurn) {
+  const store = yield* SpillStore.SpillStore
+  if (turn.reads.length === 0 || store === undefined) return state.window
+  const found = yield* Effect.forEach(DurableRead.shown(turn.reads), ({ spillId, wireId }) =>
+    store.read(sessionId, spillId).pipe(
+      Stream.runCollect,
+      Effect.map((pieces) => [[wireId, Buffer.concat(pieces).toString()]] as const),
+      Effect.catchTag("SpillNotFound", () => Effect.succeed([]))
+    )
+  )
+  return DurableRead.withTexts(state.window, new Map(found.flat()))
+})
 
 /** Runs the open calls of the batch side by side and leaves the last results in `unrecorded` (S1, S2). */
 export const runCalls = (

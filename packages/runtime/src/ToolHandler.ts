@@ -10,6 +10,7 @@
  * - H1. A tool cannot tell the difference: the same handler, services, schemas and failures as under `Toolkit.handle`.
  */
 import * as Canonical from "@turnstep/core/Canonical"
+import type * as SpillStore from "@turnstep/core/SpillStore"
 import * as AiError from "effect/ai/AiError"
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
@@ -27,6 +28,8 @@ export interface Answer {
   readonly isFailure: boolean
   readonly output: Canonical.Json
   readonly modelText?: string | undefined
+  /** Where the text of a durable local read is kept, of which the output is the proof. */
+  readonly received?: SpillStore.Spill | undefined
 }
 
 export interface ToolHandler {

@@ -11,6 +11,7 @@
  */
 import * as Canonical from "@turnstep/core/Canonical"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
+import * as DurableRead from "@turnstep/core/DurableRead"
 import type { SessionId } from "@turnstep/core/Ids"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
@@ -181,12 +182,32 @@ const handle = (
           )
   const progress = throttled(around.onProgress)
   const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep }
+  const kept = (answer: Answer) =>
+    policy.durableRead !== undefined && spills.length === 0
+      ? received(answer, policy.durableRead(call.params), keep)
+      : fitting(answer, keep)
   return handler.run(call.params, Ids.callKey(sessionId, call.callId), progress).pipe(
     Effect.filterOrElse(
-      () => store === undefined || policy.output === "exempt",
-      (answer) => fitting(answer, keep)
+      () => store === undefined || (policy.output === "exempt" && policy.durableRead === undefined),
+      kept
     ),
     Effect.provideContext(Context.add(config.context, ToolCall.ToolCall, current))
+  )
+}
+
+/** The proof of a read whose text is kept beside the history. A text that is a spill by its size is one like any other. */
+const received = (
+  answer: Answer,
+  path: string,
+  keep: LargeOutput.Keep
+): Effect.Effect<Answer, LargeOutput.OutputLost> => {
+  const text = Buffer.from(answer.modelText ?? ToolOutput.toText(answer.output))
+  if (answer.isFailure || text.length > SpillStore.threshold) return fitting(answer, keep)
+  return keep(Stream.make(text)).pipe(
+    Effect.map((spill) => ({ isFailure: false, output: DurableRead.proof(path, spill), received: spill })),
+    Effect.mapError(
+      ({ message }) => new LargeOutput.OutputLost({ message: `What was read could not be kept. ${message}` })
+    )
   )
 }
 
@@ -240,6 +261,9 @@ const completed = (
       isFailure: answer.isFailure,
       output: answer.output,
       ...(isSame ? {} : { modelView: view }),
+      ...(answer.received === undefined
+        ? {}
+        : { received: { spillId: answer.received.id, bytes: answer.received.bytes } }),
       ...comparedBy(policy, answer.output),
       ms
     }

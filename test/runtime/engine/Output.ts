@@ -75,7 +75,7 @@ export const suite = (it: It): void => {
 
     it.effect("leaves a batch within its allowance alone, and a single exempt result at any size", () =>
       Effect.gen(function* () {
-        for (const sizes of [[60_000, 60_000, 60_000], [ToolOutput.stepAllowance * 2]]) {
+        for (const sizes of [[60_000, 60_000, 60_000], [ToolOutput.stepAllowance + 1_000]]) {
           const made = yield* world(sizes)
           const session = yield* Effect.orDie(made.sessions.open())
           yield* session.run("read")

@@ -2,6 +2,7 @@
 import * as Agent from "./Agent.ts"
 import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
+import * as DurableRead from "./DurableRead.ts"
 import * as Ephemeral from "./Ephemeral.ts"
 import * as Execution from "./Execution.ts"
 import * as Handover from "./Handover.ts"
@@ -31,6 +32,7 @@ export const suites = [
   Budget.suite,
   Breaker.suite,
   Output.suite,
+  DurableRead.suite,
   Session.suite,
   Handover.suite,
   Input.suite,
