@@ -61,10 +61,10 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const owned = yield* Owned.started()
         const { fence: newer } = yield* claims.acquire(owned.sessionId)
         yield* claims.release(owned.sessionId, owned.fence)
-        assert.notInclude(yield* journal.unattended(10_000), owned.sessionId)
+        assert.notInclude(yield* journal.unattended(["a"], 10_000), owned.sessionId)
         assert.instanceOf(yield* Effect.flip(owned.write([])), FenceLost)
         yield* claims.release(owned.sessionId, newer)
-        assert.include(yield* journal.unattended(10_000), owned.sessionId)
+        assert.include(yield* journal.unattended(["a"], 10_000), owned.sessionId)
       })
     )
 

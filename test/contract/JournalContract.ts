@@ -280,7 +280,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const journal = yield* Journal
         const claims = yield* Claim
         const isUnattended = (id: string) =>
-          Effect.map(journal.unattended(10_000), (ids) => ids.some((each) => each === id))
+          Effect.map(journal.unattended(["a"], 10_000), (ids) => ids.some((each) => each === id))
         const idleOne = yield* Owned.created
         assert.isFalse(yield* isUnattended(idleOne))
         yield* Owned.send(idleOne, "waits")
@@ -296,7 +296,20 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         yield* owned.write([idle])
         assert.isFalse(yield* isUnattended(owned.sessionId))
         yield* Owned.send(yield* Owned.created, "waits too")
-        assert.lengthOf(yield* journal.unattended(1), 1)
+        assert.lengthOf(yield* journal.unattended(["a"], 1), 1)
+      })
+    )
+
+    it.effect("names sessions with work to those who know their agent alone", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        for (const agent of ["known", 'o"dd\u0000\ud800']) {
+          const sessionId = yield* Owned.createdFor(agent)
+          yield* Owned.send(sessionId, "waits")
+          assert.include(yield* journal.unattended(["x", agent], 10_000), sessionId)
+          assert.notInclude(yield* journal.unattended(["x", "know", "known "], 10_000), sessionId)
+        }
+        assert.isEmpty(yield* journal.unattended([], 10_000))
       })
     )
   })

@@ -16,13 +16,16 @@ let sessions = 0
 /** An id no other session of this process has. */
 export const freshId = (): Ids.SessionId => Schema.decodeSync(Ids.SessionId)(`ses_${++sessions}`)
 
-/** A new session that nobody owns. */
-export const created = Effect.gen(function* () {
+/** A new session of an agent that nobody owns. */
+export const createdFor = Effect.fnUntraced(function* (agent: string) {
   const journal = yield* Journal
   const sessionId = freshId()
-  yield* journal.create(sessionId, { agent: "a" })
+  yield* journal.create(sessionId, { agent })
   return sessionId
 })
+
+/** A new session that nobody owns. */
+export const created = createdFor("a")
 
 /** Admits a message from outside. */
 export const send = (sessionId: Ids.SessionId, text: string, rest: Partial<Inbox.Request> = {}) =>

@@ -45,6 +45,26 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
     })
   )
 
+  it.effect("leave sessions alone whose agent they do not know", () =>
+    Effect.gen(function* () {
+      const admitting = yield* Effect.provideService(
+        World.withTools({ respond: script([text("done")]) }),
+        Drivers.Workers,
+        0
+      )
+      yield* admitting.session.send("go")
+      // Another world has another agent. It sweeps at its start, and again when its own Turn has ended.
+      const stranger = yield* World.withTools({ respond: script([text("mine")]) })
+      yield* stranger.session.run("mine")
+      assert.deepStrictEqual(
+        (yield* World.events(admitting.session)).map(({ type }) => type),
+        ["session.created", "inbox.admitted"]
+      )
+      const running = yield* admitting.start
+      yield* World.ended(yield* running.sessions.get(admitting.session.id), 1)
+    })
+  )
+
   it.effect("let a running call come to its end when the process is told to stop, and begin nothing after it", () =>
     Effect.gen(function* () {
       const gate = yield* Tools.gate

@@ -199,11 +199,11 @@ export const make = Effect.fnUntraced(function* (options: {
     read: (id, page) => through(host, memory.read(id, page)),
     summary: memory.summary,
     list: memory.list,
-    unattended: (limit) =>
+    unattended: (agents, limit) =>
       Effect.suspend(() => {
         if (isAway(host)) return Effect.die(new StorageAway("outage"))
         const expired = owner !== undefined && isExpired() ? claims.release(sessionId, owner.fence) : Effect.void
-        return Effect.andThen(expired, memory.unattended(limit))
+        return Effect.andThen(expired, memory.unattended(agents, limit))
       })
   })
 

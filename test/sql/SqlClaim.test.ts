@@ -55,9 +55,9 @@ for (const database of Databases.migrated) {
         const journal = yield* Journal
         const owned = yield* Owned.started()
         const theirs = yield* process(yield* Scope.Scope)
-        assert.notInclude(yield* journal.unattended(10_000), owned.sessionId)
+        assert.notInclude(yield* journal.unattended(["a"], 10_000), owned.sessionId)
         yield* endLeases
-        assert.include(yield* journal.unattended(10_000), owned.sessionId)
+        assert.include(yield* journal.unattended(["a"], 10_000), owned.sessionId)
         const { fence } = yield* theirs.acquire(owned.sessionId)
         assert.isTrue(fence > owned.fence)
         assert.instanceOf(yield* Effect.flip(owned.write([])), FenceLost)
@@ -72,9 +72,9 @@ for (const database of Databases.migrated) {
         const sessionId = yield* Owned.created
         yield* Owned.send(sessionId, "hi")
         const { fence } = yield* theirs.acquire(sessionId)
-        assert.notInclude(yield* journal.unattended(10_000), sessionId)
+        assert.notInclude(yield* journal.unattended(["a"], 10_000), sessionId)
         yield* Scope.close(scope, Exit.void)
-        assert.include(yield* journal.unattended(10_000), sessionId)
+        assert.include(yield* journal.unattended(["a"], 10_000), sessionId)
         const claims = yield* Claim
         assert.isTrue((yield* claims.acquire(sessionId)).fence > fence)
       })

@@ -108,7 +108,10 @@ export class Journal extends Context.Service<
       readonly before: string | undefined
       readonly limit: number
     }) => Effect.Effect<ReadonlyArray<Summary>>
-    /** Sessions with an open Turn or waiting items, or that are not idle without them, that no live owner drives. */
-    readonly unattended: (limit: number) => Effect.Effect<ReadonlyArray<SessionId>>
+    /**
+     * Sessions of these agents with an open Turn or waiting items, or that are not idle without them, that no live owner
+     * drives.
+     */
+    readonly unattended: (agents: ReadonlyArray<string>, limit: number) => Effect.Effect<ReadonlyArray<SessionId>>
   }
 >()("core/Journal") {}

@@ -92,10 +92,10 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
       const from = before === undefined ? 0 : all.findIndex((entry) => entry.sessionId === before) + 1
       return all.slice(from, from + limit).map(summaryOf)
     }),
-  unattended: (limit) =>
+  unattended: (agents, limit) =>
     Effect.sync(() =>
       [...entries.values()]
-        .filter((entry) => !entry.isOwned && SessionState.needsOwner(entry.state))
+        .filter((entry) => !entry.isOwned && SessionState.needsOwner(entry.state) && agents.includes(entry.state.agent))
         .slice(0, limit)
         .map((entry) => entry.sessionId)
     )

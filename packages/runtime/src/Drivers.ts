@@ -10,7 +10,8 @@
  * - D3. Closing the scope lets go: Turns stop at the end of their step, or where they are when the drain is over; nothing is
  *   settled, claims are released.
  * - D4. A process claims no more sessions with work than it has workers for.
- * - D5. A session whose driver dies of a defect is left alone for a while, longer each time, and holds up no other.
+ * - D5. A process takes up no session of an agent that it does not know: another version of the application may know it.
+ * - D6. A session whose driver dies of a defect is left alone for a while, longer each time, and holds up no other.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import { Doorbell } from "@turnstep/core/Doorbell"
@@ -30,7 +31,7 @@ import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
-import type { Prepare } from "./Prepare.ts"
+import { Prepare } from "./Prepare.ts"
 import * as Turn from "./Turn.ts"
 
 export class Drivers extends Context.Service<
@@ -69,6 +70,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
   Effect.gen(function* () {
     const journal = yield* Journal
     const doorbell = yield* Doorbell
+    const { agents } = yield* Prepare
     const bells = new Map<SessionId, Bell>()
     const workers = yield* Workers
     const drain = yield* Drain
@@ -122,7 +124,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
       if (isClosing) return Effect.void
       return Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const found = yield* journal.unattended(sweepLimit + failing.size)
+        const found = yield* journal.unattended(agents, sweepLimit + failing.size)
         yield* Effect.forEach(found, (id) => (isTooEarly(failing, id, now) ? Effect.void : wake(id)), { discard: true })
       })
     })

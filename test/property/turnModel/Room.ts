@@ -147,5 +147,6 @@ const journalOf = (journal: Journal["Service"], { through, write }: Wire.Wire, i
   summary: (session) => through(journal.summary(session)),
   list: (page) => through(journal.list(page)),
   // Others of the same storage are none of its business, however many they are.
-  unattended: () => through(Effect.map(journal.unattended(1_000_000), (found) => found.filter((each) => each === id)))
+  unattended: (agents) =>
+    through(Effect.map(journal.unattended(agents, 1_000_000), (found) => found.filter((each) => each === id)))
 })

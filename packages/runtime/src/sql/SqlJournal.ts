@@ -105,10 +105,12 @@ const make = Effect.gen(function* () {
     return rows.map(summaryOf)
   }) satisfies Journal["Service"]["list"]
 
-  const unattended = Effect.fn("SqlJournal.unattended")(function* (limit) {
+  const unattended = Effect.fn("SqlJournal.unattended")(function* (agents, limit) {
     const rows = yield* sql<{ readonly id: SessionId }>`
       select s.session_id as id from sessions s
-      where (s.active_turn is not null or s.waiting > 0 or s.status = 'running') and not exists (
+      where (s.active_turn is not null or s.waiting > 0 or s.status = 'running')
+        and s.agent::text = any(${agents.map((agent) => JSON.stringify(agent))}::text[])
+        and not exists (
         select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
       order by s.updated_at limit ${limit}`.pipe(retryDisconnect, Effect.orDie)
     return rows.map(({ id }) => id)
