@@ -24,6 +24,9 @@ export const threshold = 1024 * 1024
 /** Content is read in blocks of this many bytes, at multiples of it: 64 KiB. Larger ones leave more garbage than is worth. */
 export const blockSize = 64 * 1024
 
+/** Content is scanned in blocks of this many bytes: 1 MiB, always in the same place, so that no garbage is left at all. */
+export const scanSize = 16 * blockSize
+
 /** A spill as the log tells of it. `lines`: ends of line, and one more when the last line has none. */
 export const Spill = Schema.Struct({ id: SpillId, bytes: Schema.Int, lines: Schema.Int })
 export type Spill = typeof Spill.Type
@@ -61,6 +64,16 @@ export interface Service {
   readonly find: (sessionId: SessionId, spill: string) => Effect.Effect<Kept, SpillNotFound>
   /** Its bytes, or those of a range that lies inside it, in pieces that end where blocks end. */
   readonly read: (sessionId: SessionId, spill: SpillId, range?: Range) => Stream.Stream<Uint8Array, SpillNotFound>
+  /**
+   * Shows the bytes from `start` on, in blocks of `scanSize`, until `look` says false. A block is only there while it is
+   * looked at.
+   */
+  readonly scan: (
+    sessionId: SessionId,
+    spill: SpillId,
+    start: number,
+    look: (block: Uint8Array) => boolean
+  ) => Effect.Effect<void, SpillNotFound>
 }
 
 /** The store of the runtime; without one, nothing is spilled. */
@@ -163,7 +176,13 @@ export const layerMemory = (options?: { readonly quota?: number | undefined }): 
               Stream.map((block) => content.subarray(block.start, block.end))
             )
           })
-        )
+        ),
+      scan: (sessionId, spill, start, look) =>
+        Effect.map(held(sessionId, spill), ({ content }) => {
+          for (let from = start; from < content.length; from += scanSize) {
+            if (!look(content.subarray(from, from + scanSize))) return
+          }
+        })
     } satisfies Service
   })
 

@@ -8,6 +8,7 @@
  * - F2. Folders are the owner's alone (0700), files too (0600); no link is followed, and no part of a path comes from outside.
  * - F3. Memory does not grow with the size of a spill.
  */
+import type { SessionId, SpillId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Clock from "effect/Clock"
@@ -100,17 +101,27 @@ const make = (
           () => SpillStore.notFound(spill)
         )
       : Effect.fail(SpillStore.notFound(spill))
+  const opened = (sessionId: SessionId, spill: SpillId) =>
+    Effect.acquireRelease(
+      Effect.tryPromise({
+        try: () => folder.open(folder.homeOf(sessionId), spill),
+        catch: () => SpillStore.notFound(spill)
+      }),
+      (file) => Effect.promise(() => file.close())
+    )
+  const scan: SpillStore.Service["scan"] = Effect.fnUntraced(function* (sessionId, spill, start, look) {
+    const file = yield* opened(sessionId, spill)
+    const space = Buffer.allocUnsafe(SpillStore.scanSize)
+    for (let from = start; ; from += SpillStore.scanSize) {
+      const filled = yield* Effect.promise(() => fill(file, space, from))
+      if (filled === 0 || !look(space.subarray(0, filled)) || filled < space.length) return
+    }
+  }, Effect.scoped)
   const read: SpillStore.Service["read"] = (sessionId, spill, range) =>
     Stream.unwrap(
       Effect.gen(function* () {
         const { bytes } = yield* find(sessionId, spill)
-        const file = yield* Effect.acquireRelease(
-          Effect.tryPromise({
-            try: () => folder.open(folder.homeOf(sessionId), spill),
-            catch: () => SpillStore.notFound(spill)
-          }),
-          (file) => Effect.promise(() => file.close())
-        )
+        const file = yield* opened(sessionId, spill)
         const blocks = SpillStore.blocks({ start: range?.start ?? 0, end: Math.min(range?.end ?? bytes, bytes) })
         return Stream.unfold(blocks, (left) =>
           Effect.suspend(() => {
@@ -124,7 +135,7 @@ const make = (
         )
       })
     )
-  return { write, find, read }
+  return { write, find, read, scan }
 }
 
 /** A file of its own, closed and gone when its scope closes, unless it was renamed. */
@@ -149,13 +160,19 @@ const temporaryFile = (path: string) =>
 /** The bytes of a range, all of them. */
 const block = async (file: fs.FileHandle, { end, start }: SpillStore.Range): Promise<Uint8Array> => {
   const bytes = Buffer.allocUnsafe(end - start)
+  if ((await fill(file, bytes, start)) < bytes.length) throw new Error("a spill is shorter than it was")
+  return bytes
+}
+
+/** Reads until the space is full or the file ends; gives the bytes read. */
+const fill = async (file: fs.FileHandle, space: Buffer, start: number): Promise<number> => {
   let filled = 0
-  while (filled < bytes.length) {
-    const { bytesRead } = await file.read(bytes, filled, bytes.length - filled, start + filled)
-    if (bytesRead === 0) throw new Error("a spill is shorter than it was")
+  while (filled < space.length) {
+    const { bytesRead } = await file.read(space, filled, space.length - filled, start + filled)
+    if (bytesRead === 0) break
     filled += bytesRead
   }
-  return bytes
+  return filled
 }
 
 /** What the disk refuses is told without a path (F2). */

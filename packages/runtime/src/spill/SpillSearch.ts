@@ -9,7 +9,6 @@
 import type { SessionId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as Effect from "effect/Effect"
-import * as Stream from "effect/Stream"
 import type { Match, Matches } from "../tools/TextPattern.ts"
 
 /** What a search is told. */
@@ -41,28 +40,26 @@ export const search = Effect.fnUntraced(function* (
   let stoppedAt: number | undefined
   /** The line the last piece ended in, if it goes on and has matched already: it counts once. */
   let matched: number | undefined
-  yield* Stream.runForEachWhile(pieces(store, sessionId, kept, startLine), ({ bytes, line }) =>
-    Effect.sync(() => {
-      if (!possible(bytes)) {
-        if (bytes.includes(newline)) matched = undefined
-        return true
-      }
-      const text = decoder.decode(bytes)
-      const found = find(text, Math.max(1, keep - first.length))
-      if (found === undefined) {
-        stoppedAt = line
-        return false
-      }
-      const again = matched === line && found.first[0]?.line === 1 ? 1 : 0
-      count += found.count - again
-      for (const match of found.first.slice(again, again + keep - first.length)) {
-        first.push({ line: line + match.line - 1, text: match.text })
-      }
-      const goesOn = !text.includes("\n")
-      matched = goesOn && (found.count > 0 || matched === line) ? line : undefined
+  yield* eachPiece(store, sessionId, kept, startLine, (line, bytes) => {
+    if (!possible(bytes)) {
+      if (bytes.includes(newline)) matched = undefined
       return true
-    })
-  )
+    }
+    const text = decoder.decode(bytes)
+    const found = find(text, Math.max(1, keep - first.length))
+    if (found === undefined) {
+      stoppedAt = line
+      return false
+    }
+    const again = matched === line && found.first[0]?.line === 1 ? 1 : 0
+    count += found.count - again
+    for (const match of found.first.slice(again, again + keep - first.length)) {
+      first.push({ line: line + match.line - 1, text: match.text })
+    }
+    const goesOn = !text.includes("\n")
+    matched = goesOn && (found.count > 0 || matched === line) ? line : undefined
+    return true
+  })
   return { count, first, stoppedAt } satisfies Found
 })
 
@@ -74,95 +71,89 @@ export interface Lines {
 }
 
 /** Reads lines from `startLine` up to `endLine`, both included, until `room` characters are full. */
-export const lines = (
+export const lines = Effect.fnUntraced(function* (
   store: SpillStore.Service,
   sessionId: SessionId,
   kept: SpillStore.Kept,
   { endLine, room, startLine }: { readonly startLine: number; readonly endLine: number; readonly room: number }
-) =>
-  Effect.gen(function* () {
-    const taken: Array<string> = []
-    let length = 0
-    let last = startLine - 1
-    yield* Stream.runForEachWhile(pieces(store, sessionId, kept, startLine), ({ bytes, line }) =>
-      Effect.sync(() => {
-        const text = decoder.decode(bytes)
-        let number = line
-        for (let from = 0; from < text.length;) {
-          const end = text.indexOf("\n", from)
-          const to = end < 0 ? text.length : end + 1
-          if (number > endLine || length + (to - from) > room) {
-            // A single line longer than the room is the only one that is cut.
-            if (taken.length === 0) {
-              taken.push(`${text.slice(from, from + room)}… [line cut]`)
-              last = number
-            }
-            return false
-          }
-          taken.push(text.slice(from, to))
-          length += to - from
+) {
+  const taken: Array<string> = []
+  let length = 0
+  let last = startLine - 1
+  yield* eachPiece(store, sessionId, kept, startLine, (line, bytes) => {
+    const text = decoder.decode(bytes)
+    let number = line
+    for (let from = 0; from < text.length;) {
+      if (number > endLine) return false
+      const end = text.indexOf("\n", from)
+      const to = end < 0 ? text.length : end + 1
+      if (length + (to - from) > room) {
+        // A single line longer than the room is the only one that is cut.
+        if (taken.length === 0) {
+          taken.push(`${text.slice(from, from + room)}… [line cut]`)
           last = number
-          from = to
-          if (end >= 0) number++
         }
-        return true
-      })
-    )
-    return { text: taken.join("").replace(/\n$/, ""), endLine: last } satisfies Lines
+        return false
+      }
+      taken.push(text.slice(from, to))
+      length += to - from
+      last = number
+      from = to
+      if (end >= 0) number++
+    }
+    return true
   })
+  return { text: taken.join("").replace(/\n$/, ""), endLine: last } satisfies Lines
+})
 
-/** Bytes that begin with line number `line` (or inside it, Q2) and ends with a line's end, where lines are not too long. */
-interface Piece {
-  readonly line: number
-  readonly bytes: Uint8Array
-}
-
-/** The spill from a line on, by whole lines, so that no character is cut where a block ends. */
-const pieces = (
+/**
+ * Shows a spill from a line on by whole lines, so that no character is cut where a block ends: bytes that begin with line
+ * number `line` (or inside it, Q2). They are only there while they are looked at.
+ */
+const eachPiece = Effect.fnUntraced(function* (
   store: SpillStore.Service,
   sessionId: SessionId,
   kept: SpillStore.Kept,
-  startLine: number
-): Stream.Stream<Piece, SpillStore.SpillNotFound> => {
-  const from = blockOf(kept, startLine)
-  let index = from
-  let line = (kept.marks[from] ?? 0) + 1
+  startLine: number,
+  look: (line: number, bytes: Uint8Array) => boolean
+) {
+  let index = blockOf(kept, startLine)
+  let line = (kept.marks[index] ?? 0) + 1
   let rest: Uint8Array = Buffer.alloc(0)
-  const piece = (bytes: Uint8Array): Piece => {
+  let isWanted = true
+  const show = (bytes: Uint8Array): boolean => {
     const before = line
     // What is left of the block has no end of line, so the next piece begins in the line the block ends in.
     line = (kept.marks[index] ?? kept.lines - 1) + 1
-    if (before >= startLine) return { line: before, bytes }
-    return { line: startLine, bytes: bytes.subarray(afterLines(bytes, startLine - before)) }
+    if (before >= startLine) return look(before, bytes)
+    const wanted = bytes.subarray(afterLines(bytes, startLine - before))
+    return wanted.length === 0 || look(startLine, wanted)
   }
   let space = Buffer.alloc(0)
-  /** In the same space each time: a piece is looked at before the next one is made. */
+  /** In the same space each time. */
   const joined = (head: Uint8Array, tail: Uint8Array): Uint8Array => {
+    if (head.length === 0) return tail
     const length = head.length + tail.length
-    if (space.length < length) space = Buffer.allocUnsafe(length * 2)
+    if (space.length < length) space = Buffer.allocUnsafe(length + longestLine)
     space.set(head)
     space.set(tail, head.length)
     return space.subarray(0, length)
   }
-  const cut = (block: Uint8Array): ReadonlyArray<Piece> => {
-    index++
+  yield* store.scan(sessionId, kept.id, index * SpillStore.blockSize, (block) => {
+    index += Math.ceil(block.length / SpillStore.blockSize)
     const end = block.lastIndexOf(newline) + 1
     const isLong = end === 0 && rest.length + block.length >= longestLine
     if (end === 0 && !isLong) {
       rest = Buffer.concat([rest, block])
-      return []
+      return true
     }
     const whole = joined(rest, isLong ? block : block.subarray(0, end))
-    rest = isLong ? Buffer.alloc(0) : block.subarray(end)
-    return [piece(whole)]
-  }
-  const range = { start: from * SpillStore.blockSize, end: kept.bytes }
-  return store.read(sessionId, kept.id, range).pipe(
-    Stream.flatMap((block) => Stream.fromIterable(cut(block))),
-    Stream.concat(Stream.suspend(() => (rest.length === 0 ? Stream.empty : Stream.make(piece(rest))))),
-    Stream.filter(({ bytes }) => bytes.length > 0)
-  )
-}
+    rest = isLong ? Buffer.alloc(0) : Buffer.from(block.subarray(end))
+    isWanted = show(whole)
+    return isWanted
+  })
+  if (isWanted && rest.length > 0) show(rest)
+})
 
 /** The last block that begins before the end of the line before `line`. */
 const blockOf = ({ marks }: SpillStore.Kept, line: number): number => {
