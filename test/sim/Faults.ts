@@ -47,7 +47,7 @@ export interface Faults {
 /** Draws the faults of a history. The seeds take turns with the places of `CrashPoint`. */
 export const draw = (world: World, dice: Dice, seed: number): Faults => {
   const count = Number(dice.weighted({ 0: 2, 1: 4, 2: 3, [most]: 2 }))
-  const all = Array.from({ length: count }, (_, n) => (n === 0 && dice.chance(0.4) ? atPlace(dice, seed) : one(dice)))
+  const all = Array.from({ length: count }, (_, n) => (n === 0 && dice.chance(0.6) ? atPlace(dice, seed) : one(dice)))
   let waiting: Array<Fault> = [...all]
   const seen: Array<string> = []
   let struck = 0

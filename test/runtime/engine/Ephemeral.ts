@@ -177,6 +177,7 @@ export const suite = (it: It): void => {
       Effect.gen(function* () {
         const reading = yield* Tools.gate
         const gate = yield* Tools.gate
+        const isRead = yield* Deferred.make<void>()
         let isSlow = false
         const { session } = yield* World.withTools({
           respond: script([
@@ -188,7 +189,9 @@ export const suite = (it: It): void => {
             read: (id, page) => {
               if (!isSlow || page.limit === undefined) return journal.read(id, page)
               isSlow = false
-              return Effect.andThen(reading.pass, journal.read(id, page))
+              return Effect.andThen(reading.pass, journal.read(id, page)).pipe(
+                Effect.tap(Deferred.succeed(isRead, undefined))
+              )
             }
           })
         })
@@ -199,6 +202,7 @@ export const suite = (it: It): void => {
         yield* session.send("go")
         yield* gate.reached
         yield* reading.open
+        yield* Deferred.await(isRead)
         yield* gate.open
         const types = brief(yield* Fiber.join(seen))
         const second = types.lastIndexOf("step.started")
