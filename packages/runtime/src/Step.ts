@@ -102,8 +102,7 @@ export const runCalls = (
             Effect.sync(() => show(progress))
           )
         ),
-      onRetry: (attempt) =>
-        Effect.flatten(owner.ahead(() => [{ type: "call.started", data: { callId: call.callId, attempt } }])),
+      onRetry: (attempt) => restarted(owner, call, attempt),
       onLate: (late) => owner.aside(Effect.flatMap(late, (facts) => owner.decide(() => facts)))
     })
     const started = call.effects === "pure" ? ran : Effect.andThen(saved, ran)
@@ -112,6 +111,15 @@ export const runCalls = (
   }
   return Effect.forEach(calls, run, { concurrency: "unbounded", discard: true })
 }
+
+/** Records that a call is started once more. In a Turn that has been told to stop nothing is: its end is waited for. */
+const restarted = (owner: Owner, { callId }: Ledger.Call, attempt: number) =>
+  owner
+    .ahead(({ turn }) => (turn?.cancelling === undefined ? [{ type: "call.started", data: { callId, attempt } }] : []))
+    .pipe(
+      Effect.flatten,
+      Effect.andThen(Effect.suspend(() => (owner.state.turn?.cancelling === undefined ? Effect.void : Effect.never)))
+    )
 
 /** Lets what has the same key through one after the other, in the order in which it came. */
 const queues = () => {

@@ -222,6 +222,56 @@ export const suite = (it: It): void => {
       })
     )
 
+    it.effect("gives a long call one result, whatever it told before and whatever answered meanwhile", () =>
+      Effect.gen(function* () {
+        const isFast = yield* Deferred.make<void>()
+        const { provider, session } = yield* worldOf(
+          {
+            tells: (act) =>
+              ToolCall.progress("in progress").pipe(
+                Effect.andThen(Deferred.await(isFast)),
+                Effect.andThen(ToolCall.progress("in progress")),
+                Effect.as(`${act} is done`)
+              ),
+            parallel: (act) => Effect.as(Deferred.succeed(isFast, undefined), act)
+          },
+          ["tells", "long"],
+          ["parallel", "fast"]
+        )
+        yield* session.run("go")
+        const told = (provider.requests[1]?.messages ?? []).flatMap(({ content, role }) =>
+          role === "tool" ? [content] : []
+        )
+        assert.deepStrictEqual(told, ["long is done", "fast"])
+        assert.lengthOf(World.dataOf(yield* World.events(session), "call.completed"), 2)
+        assert.isEmpty(yield* Sound.complaints(session, provider))
+      })
+    )
+
+    it.effect("starts no further attempt in a Turn that has been told to stop", () =>
+      Effect.gen(function* () {
+        const isRunning = yield* Deferred.make<void>()
+        let runs = 0
+        const { session } = yield* worldOf(
+          {
+            retried: () =>
+              Effect.suspend(() => {
+                runs++
+                // Fails when it is told to stop: what fails for that reason is not tried again.
+                return Effect.andThen(Deferred.succeed(isRunning, undefined), Effect.never)
+              }).pipe(Effect.onInterrupt(() => Effect.void))
+          },
+          ["retried", "x"]
+        )
+        const { turnId } = yield* session.send("go")
+        yield* Deferred.await(isRunning)
+        yield* session.cancel(turnId ?? "")
+        yield* World.ended(session, 1)
+        assert.strictEqual(runs, 1)
+        assert.deepStrictEqual(attempts(yield* World.events(session)), [1])
+      })
+    )
+
     it.effect("shows what a handler tells of its progress, and no more of a flood than can be read", () =>
       Effect.gen(function* () {
         const { session } = yield* worldOf(
