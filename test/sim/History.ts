@@ -8,6 +8,7 @@
  * - H3. A history of the *liveness* kind goes on when the last fault has struck, and must come to rest: as long as there
  *   is work, the log grows within `patience`.
  */
+import * as SpillStore from "@turnstep/core/SpillStore"
 import * as SessionState from "@turnstep/core/SessionState"
 import * as Ids from "@turnstep/core/Ids"
 import * as Agent from "@turnstep/runtime/Agent"
@@ -87,7 +88,8 @@ export const run = (seed: number): Report => {
           },
           shutDown: (host) => operator?.shutDown(host)
         })
-        const room: Operator.Room = { world, dice, faults, witness, store, agent: agentOf(dice) }
+        const spills = SpillStore.makeMemory({ quota: Infinity })
+        const room: Operator.Room = { world, dice, faults, witness, store, spills, agent: agentOf(dice) }
         const keeper = (operator = Operator.make(room))
         yield* Effect.forkScoped(keeper.keep(dice.weighted({ one: 3, two: 2 }) === "one" ? 1 : 2))
         yield* SimClients.open(room, keeper)

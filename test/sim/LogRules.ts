@@ -14,6 +14,7 @@
  * - L7. A Turn's end tells what the Turn was: its receipts, its usage.
  * - L8. A session is idle only with nothing open and nothing waiting.
  * - L9. No request needs to be repaired.
+ * - L10. A spill and the result that names it follow each other.
  */
 import type { CallId, ItemId, TurnId } from "@turnstep/core/Ids"
 import type { DataOf, TurnEvent } from "@turnstep/core/TurnEvent"
@@ -69,6 +70,7 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
   let batch: Array<Call> = []
   let status = "idle"
   let before: TurnEvent | undefined
+  let kept: { readonly callId: string; readonly seq: number } | undefined
 
   const settleItem = (event: TurnEvent, id: ItemId, state: "applied" | "returned"): Item | undefined => {
     const item = items.get(id)
@@ -232,9 +234,16 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
         }
         break
       }
+      case "spill.created":
+        kept = { callId: event.data.callId, seq: event.seq }
+        break
       case "call.completed": {
         answer(event, event.data.callId)
         const { output } = event.data
+        const isKept = typeof output === "object" && output !== null && "spill" in output
+        if (isKept !== (kept?.callId === event.data.callId && kept.seq === event.seq - 1)) {
+          broken(`#${event.seq} ${event.data.callId} and its spill are not written together (L10)`)
+        }
         const expected = resultOf(`${sessionId}/${event.data.callId}`)
         if (typeof output === "string" && output.startsWith("done ") && output !== expected) {
           broken(`#${event.seq} ${event.data.callId} has the answer of another call: ${output} (L3)`)

@@ -7,6 +7,7 @@
  * - O2. A process logs an unexpected error only when its storage failed.
  */
 import { CrashPoint } from "@turnstep/core/CrashPoint"
+import * as SpillStore from "@turnstep/core/SpillStore"
 import type * as Agent from "@turnstep/runtime/Agent"
 import * as Runtime from "@turnstep/runtime/Runtime"
 import { Sessions } from "@turnstep/runtime/Session"
@@ -34,6 +35,8 @@ export interface Room {
   readonly faults: Faults
   readonly witness: Witness
   readonly store: SimStore
+  /** Large outputs outlive every process, as files do. */
+  readonly spills: SpillStore.Service
   readonly agent: Agent.Agent<LanguageModel.LanguageModel | Tool.HandlersFor<typeof SimTools.toolkit.tools>>
 }
 
@@ -108,7 +111,8 @@ const start = Effect.fnUntraced(function* (room: Room, name: string) {
   const needs = Layer.mergeAll(
     SimTools.handlers(service),
     Layer.effect(LanguageModel.LanguageModel, SimModel.make(service)),
-    Layer.succeedContext(store.port(host))
+    Layer.succeedContext(store.port(host)),
+    Layer.succeed(SpillStore.SpillStore, room.spills)
   )
   const scope = yield* Scope.make()
   const built = Layer.buildWithScope(Layer.provide(Runtime.layer([agent]), needs), scope)

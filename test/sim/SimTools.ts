@@ -6,6 +6,7 @@
  * - T1. A service counts what it is asked, by call key; nothing that happens to a process makes it forget.
  * - T2. A call that may have effects starts when its start is in the log, and is not answered there yet.
  */
+import * as SpillStore from "@turnstep/core/SpillStore"
 import type { EffectClass } from "@turnstep/core/ToolPolicy"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Tool from "effect/ai/Tool"
@@ -41,6 +42,9 @@ export const stale = 5
 
 /** What any other call is answered when all goes well. */
 export const resultOf = (callKey: string): string => `done ${callKey}`
+
+/** Whether a call gives more than the log holds: a few in a hundred, the same ones every time they run. */
+const isLarge = (n: number, callKey: string): boolean => n === 3 && callKey.endsWith("_1_0")
 
 /** The handlers in one process. */
 export const handlers = (options: {
@@ -86,6 +90,7 @@ export const handlers = (options: {
       if (ending === "stops") return yield* Effect.interrupt
       const runs = witness.toolRuns.get(`${key} ${effects}`)
       if (runs !== undefined) runs.finished = { host: host.name, fence: store.fenceOf(host), at: world.now() }
+      if (isLarge(n, key)) return resultOf(key).padEnd(SpillStore.threshold + 1, ".")
       return n === stale ? "nothing new" : resultOf(key)
     })
 

@@ -138,53 +138,56 @@ export const endsOfLine = (bytes: Uint8Array, from: number, to: number): number 
 
 /** A store in memory for tests and for runtimes that keep nothing else either; `quota` in bytes, 64 MiB by default. */
 export const layerMemory = (options?: { readonly quota?: number | undefined }): Layer.Layer<never> =>
-  Layer.sync(SpillStore, () => {
-    const quota = options?.quota ?? 64 * threshold
-    const sessions = new Map<SessionId, Map<string, Held>>()
-    let used = 0
-    const held = (sessionId: SessionId, spill: string): Effect.Effect<Held, SpillNotFound> => {
-      const found = sessions.get(sessionId)?.get(spill)
-      return found === undefined ? Effect.fail(notFound(spill)) : Effect.succeed(found)
-    }
-    return {
-      write: Effect.fnUntraced(function* (sessionId, content) {
-        const measured = meter()
-        const pieces: Array<Uint8Array> = []
-        let size = 0
-        yield* Stream.runForEach(content, (piece) => {
-          size += piece.length
-          if (used + size > quota) return Effect.fail(quotaSpent("store", quota))
-          measured.add(piece)
-          pieces.push(piece)
-          return Effect.void
-        })
-        const kept = measured.end()
-        const spills = sessions.get(sessionId) ?? new Map<string, Held>()
-        sessions.set(sessionId, spills)
-        if (!spills.has(kept.id)) {
-          spills.set(kept.id, { kept, content: Buffer.concat(pieces) })
-          used += size
-        }
-        return { id: kept.id, bytes: kept.bytes, lines: kept.lines }
-      }),
-      find: (sessionId, spill) => Effect.map(held(sessionId, spill), ({ kept }) => kept),
-      read: (sessionId, spill, range) =>
-        Stream.unwrap(
-          Effect.map(held(sessionId, spill), ({ content }) => {
-            const { end, start } = range ?? { start: 0, end: content.length }
-            return Stream.fromIterable(blocks({ start, end: Math.min(end, content.length) })).pipe(
-              Stream.map((block) => content.subarray(block.start, block.end))
-            )
-          })
-        ),
-      scan: (sessionId, spill, start, look) =>
+  Layer.sync(SpillStore, () => makeMemory(options))
+
+/** The same, to be handed on. */
+export const makeMemory = (options?: { readonly quota?: number | undefined }): Service => {
+  const quota = options?.quota ?? 64 * threshold
+  const sessions = new Map<SessionId, Map<string, Held>>()
+  let used = 0
+  const held = (sessionId: SessionId, spill: string): Effect.Effect<Held, SpillNotFound> => {
+    const found = sessions.get(sessionId)?.get(spill)
+    return found === undefined ? Effect.fail(notFound(spill)) : Effect.succeed(found)
+  }
+  return {
+    write: Effect.fnUntraced(function* (sessionId, content) {
+      const measured = meter()
+      const pieces: Array<Uint8Array> = []
+      let size = 0
+      yield* Stream.runForEach(content, (piece) => {
+        size += piece.length
+        if (used + size > quota) return Effect.fail(quotaSpent("store", quota))
+        measured.add(piece)
+        pieces.push(piece)
+        return Effect.void
+      })
+      const kept = measured.end()
+      const spills = sessions.get(sessionId) ?? new Map<string, Held>()
+      sessions.set(sessionId, spills)
+      if (!spills.has(kept.id)) {
+        spills.set(kept.id, { kept, content: Buffer.concat(pieces) })
+        used += size
+      }
+      return { id: kept.id, bytes: kept.bytes, lines: kept.lines }
+    }),
+    find: (sessionId, spill) => Effect.map(held(sessionId, spill), ({ kept }) => kept),
+    read: (sessionId, spill, range) =>
+      Stream.unwrap(
         Effect.map(held(sessionId, spill), ({ content }) => {
-          for (let from = start; from < content.length; from += scanSize) {
-            if (!look(content.subarray(from, from + scanSize))) return
-          }
+          const { end, start } = range ?? { start: 0, end: content.length }
+          return Stream.fromIterable(blocks({ start, end: Math.min(end, content.length) })).pipe(
+            Stream.map((block) => content.subarray(block.start, block.end))
+          )
         })
-    } satisfies Service
-  })
+      ),
+    scan: (sessionId, spill, start, look) =>
+      Effect.map(held(sessionId, spill), ({ content }) => {
+        for (let from = start; from < content.length; from += scanSize) {
+          if (!look(content.subarray(from, from + scanSize))) return
+        }
+      })
+  }
+}
 
 interface Held {
   readonly kept: Kept
