@@ -41,6 +41,9 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/model/demo", "Conversation Question Reply"],
   ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],
   ["runtime", "LargeOutput ToolCall ToolStream"],
+  ["runtime", "ToolHandler ToolSource"],
+  ["runtime/mcp", "Endpoint McpError StdioTransport Link ModelName Arguments Content ToolList Connection"],
+  ["runtime/tools", "Mcp"],
   ["runtime/tools", "TextPattern"],
   ["runtime/spill", "SpillSearch"],
   ["runtime/tools", "SpillTools WorkspacePath TextFile WorkspaceTree Workspace WorkspaceWrite RunCommand"],
@@ -52,7 +55,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "ToolHandler TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
+    "TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

@@ -8,6 +8,8 @@
  * Tools are plain `effect/ai` toolkits and the model is whatever `LanguageModel` the application provides; `layer` holds
  * what must be made anew for every Turn.
  *
+ * Tools that are known only when a Turn begins come from `sources`.
+ *
  * Owns: how a `TurnConfig` is resolved. Does not own: when (`Prepare`), or what runs in it (`Turn`).
  *
  * - A1. Resolving makes no model request.
@@ -28,6 +30,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { Wire } from "./model/Wire.ts"
 import * as ToolHandler from "./ToolHandler.ts"
+import type * as ToolSource from "./ToolSource.ts"
 import * as SpillTools from "./tools/SpillTools.ts"
 import { DefaultPolicy, type Policy, type TurnConfig, type TurnRequest } from "./TurnConfig.ts"
 
@@ -45,23 +48,34 @@ export type Needs<Tools extends Record<string, Tool.Any>> =
   | Tool.HandlerServices<Tools[keyof Tools]>
 
 /** Names an agent. `instructions` may be an effect, and `layer` is built anew, for every Turn. */
-export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LOut = never, LIn = never>(
+export const make = <
+  Tools extends Record<string, Tool.Any> = {},
+  RI = never,
+  LOut = never,
+  LIn = never,
+  Source extends ToolSource.ToolSource<unknown> = ToolSource.ToolSource
+>(
   name: string,
   options: {
     readonly instructions: string | Effect.Effect<string, never, RI>
     readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
+    /** Tools that are asked for when a Turn begins, such as those of MCP servers (`tools/Mcp`). */
+    readonly sources?: ReadonlyArray<Source> | undefined
     readonly policy?: Policy | undefined
     readonly layer?: Layer.Layer<LOut, never, LIn> | undefined
   }
-): Agent<Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn> => {
+): Agent<Exclude<Needs<Tools> | RI | ToolSource.Needs<Source>, LOut | Scope.Scope> | LIn> => {
   const toolkit = (options.toolkit ?? Toolkit.empty) as Toolkit.Toolkit<Tools>
   const plain = kit(toolkit.tools)
   const spilling = kit({ ...SpillTools.toolkit.tools, ...toolkit.tools })
+  const sources = options.sources ?? []
   const systemOf = memoizedSystem()
   const resolve = Effect.fnUntraced(function* () {
     const text = typeof options.instructions === "string" ? options.instructions : yield* options.instructions
     const keepsSpills = (yield* SpillStore.SpillStore) !== undefined
-    const { advertised, finders, policies } = keepsSpills ? spilling : plain
+    const own = keepsSpills ? spilling : plain
+    const more = yield* gathered(name, own.advertised.tools, sources)
+    const { advertised, policies } = more.length === 0 ? own : joined(own, more)
     const spillTools = keepsSpills ? yield* SpillTools.toolkit.toHandlers(SpillTools.handlers) : Context.empty()
     const context = Context.merge(spillTools, yield* Effect.context<never>())
     const config: TurnConfig = {
@@ -71,7 +85,10 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
       wire: yield* Wire,
       modelName: yield* modelName,
       advertised,
-      handlers: new Map(finders.flatMap(([tool, find]) => entry(tool, find(context)))),
+      handlers: new Map([
+        ...own.finders.flatMap(([tool, find]) => entry(tool, find(context))),
+        ...more.map(({ handler, tool }) => [tool.name, handler] as const)
+      ]),
       policies,
       context,
       policy: { ...(yield* DefaultPolicy), ...options.policy }
@@ -87,7 +104,11 @@ export const make = <Tools extends Record<string, Tool.Any> = {}, RI = never, LO
           resolve() as Effect.Effect<TurnConfig, never, never>,
           (input: Context.Context<never>) => Context.merge(input, made) as Context.Context<never>
         )
-      ) as Effect.Effect<TurnConfig, never, Exclude<Needs<Tools> | RI, LOut | Scope.Scope> | LIn | Scope.Scope>
+      ) as Effect.Effect<
+        TurnConfig,
+        never,
+        Exclude<Needs<Tools> | RI | ToolSource.Needs<Source>, LOut | Scope.Scope> | LIn | Scope.Scope
+      >
   }
 }
 
@@ -96,6 +117,31 @@ const kit = (tools: Record<string, Tool.Any>) => ({
   policies: new Map(Object.values(tools).map((tool) => [tool.name, ToolPolicy.of(tool)] as const)),
   finders: Object.values(tools).map((tool) => [tool.name, ToolHandler.finder(tool)] as const),
   advertised: { tools, handle: () => Effect.die("calls are run by ToolRun") }
+})
+
+/** The tools of the sources. Of tools with the same name the first one counts, and the agent's own come before all. */
+const gathered = Effect.fnUntraced(function* <R>(
+  agent: string,
+  own: Record<string, Tool.Any>,
+  sources: ReadonlyArray<ToolSource.ToolSource<R>>
+) {
+  const given = yield* Effect.forEach(sources, ({ tools }) => tools, { concurrency: "unbounded" })
+  const byName = new Map<string, ToolSource.ProvidedTool>()
+  for (const provided of given.flat()) {
+    const { name } = provided.tool
+    if (byName.has(name) || Object.hasOwn(own, name)) {
+      yield* Effect.logWarning(`agent ${agent} has more than one tool ${name}: the first one counts`)
+    } else byName.set(name, provided)
+  }
+  return [...byName.values()]
+})
+
+const joined = ({ advertised, policies }: ReturnType<typeof kit>, more: ReadonlyArray<ToolSource.ProvidedTool>) => ({
+  policies: new Map([...policies, ...more.map(({ tool }) => [tool.name, ToolPolicy.of(tool)] as const)]),
+  advertised: {
+    ...advertised,
+    tools: { ...advertised.tools, ...Object.fromEntries(more.map(({ tool }) => [tool.name, tool])) }
+  }
 })
 
 const entry = <A>(name: string, value: A | undefined): ReadonlyArray<readonly [string, A]> =>

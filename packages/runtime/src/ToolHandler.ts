@@ -32,6 +32,11 @@ export interface Answer {
   readonly received?: SpillStore.Spill | undefined
 }
 
+/** The tool was started, and how it ended cannot be known: a call that may have had effects gets a receipt for that. */
+export class OutcomeUnknown extends Schema.TaggedError<OutcomeUnknown>()("OutcomeUnknown", {
+  message: Schema.String
+}) {}
+
 export interface ToolHandler {
   /**
    * Runs the tool. Fails with what the tool fails with, or with an `AiError` when parameters or result do not fit its

@@ -131,6 +131,9 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt) {
   const exit = yield* detached(handle(attempt, spills), policy.timeout, (fiber) => around.onLate(late(fiber)))
   if (Option.isNone(exit)) return [Ledger.receipt({ ...call, attempt: attempt.attempt }, "timed-out")]
   yield* CrashPoint.hit("tool-finished", "after-ack")
+  if (isUnknown(exit.value) && !ToolPolicy.mayRunAgain(policy.effects)) {
+    return [Ledger.receipt({ ...call, attempt: attempt.attempt }, "lost")]
+  }
   return yield* answered(exit.value)
 })
 
@@ -283,6 +286,12 @@ const comparedBy = (
     )
   )
   return digest === Canonical.digest(output) ? {} : { resultDigest: digest }
+}
+
+/** Whether the tool itself cannot say what has become of it. */
+const isUnknown = (exit: Exit.Exit<Answer, unknown>): boolean => {
+  const error = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : Option.none()
+  return Option.isSome(error) && error.value instanceof ToolHandler.OutcomeUnknown
 }
 
 /** What the model reads of a tool that failed or threw. A defect's details stay in the log. */

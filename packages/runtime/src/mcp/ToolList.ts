@@ -1,0 +1,108 @@
+/**
+ * The tools a server offers at one moment, ready for the model: named, described, with their policy, and with a digest.
+ *
+ * Owns: what follows from a tool's description, and what has changed between two lists. Does not own: when lists are read
+ * (`Connection`).
+ *
+ * - L1. The model is shown the name's server, the description and the schema as the server wrote them.
+ * - L2. A server's hints about its tools are believed only when the application trusts it; else every tool may have effects.
+ * - L3. A tool that has not changed is the same object in the next list: what was encoded for a request stays encoded.
+ */
+import type { Tool as Descriptor } from "@modelcontextprotocol/client"
+import * as Canonical from "@turnstep/core/Canonical"
+import * as ToolPolicy from "@turnstep/core/ToolPolicy"
+import * as Tool from "effect/ai/Tool"
+import type * as Duration from "effect/Duration"
+import type { Check } from "./Arguments.ts"
+import * as Arguments from "./Arguments.ts"
+import * as ModelName from "./ModelName.ts"
+
+/** How the tools of a server are used. */
+export interface Rules {
+  /** The tools that are offered to the model, by the server's names; default: all. */
+  readonly tools?: ReadonlyArray<string> | undefined
+  /** Whether `readOnlyHint` and `idempotentHint` are believed (L2). Default false. */
+  readonly trust?: boolean | undefined
+  /** The effect class of single tools, by the server's names; goes before what the server says. */
+  readonly effects?: Readonly<Record<string, ToolPolicy.EffectClass>> | undefined
+  /** How long one call may take. Default two minutes. */
+  readonly timeout?: Duration.Duration | undefined
+}
+
+/** A tool of a list. */
+export interface Listed {
+  readonly descriptor: Descriptor
+  /** Of everything the server says of the tool. */
+  readonly digest: string
+  readonly tool: Tool.Any
+  readonly check: Check | undefined
+}
+
+export interface ToolList {
+  /** By the server's names, in its order. */
+  readonly tools: ReadonlyMap<string, Listed>
+  /** Of the digests of the tools. */
+  readonly digest: string
+}
+
+/** Makes a list of what a server has told. */
+export const make = (
+  server: string,
+  descriptors: ReadonlyArray<Descriptor>,
+  rules: Rules,
+  before: ToolList | undefined
+): ToolList => {
+  const allowed = rules.tools === undefined ? undefined : new Set(rules.tools)
+  const offered = descriptors.filter(({ name }) => allowed?.has(name) ?? true)
+  const names = ModelName.all(
+    server,
+    offered.map(({ name }) => name)
+  )
+  const tools = new Map<string, Listed>()
+  for (const descriptor of offered) {
+    const name = names.get(descriptor.name) ?? descriptor.name
+    const digest = Canonical.digest(descriptor)
+    const known = before?.tools.get(descriptor.name)
+    const isSame = known?.digest === digest && known.tool.name === name
+    tools.set(descriptor.name, isSame ? known : listed(name, descriptor, digest, rules))
+  }
+  return { tools, digest: Canonical.digest([...tools.values()].map(({ digest }) => digest).toSorted()) }
+}
+
+/** The names of what is new, gone or different in a list. */
+export const changes = (before: ToolList, after: ToolList) => ({
+  added: [...after.tools.keys()].filter((name) => !before.tools.has(name)),
+  removed: [...before.tools.keys()].filter((name) => !after.tools.has(name)),
+  changed: [...after.tools].flatMap(([name, { digest }]) =>
+    (before.tools.get(name)?.digest ?? digest) === digest ? [] : [name]
+  )
+})
+
+/** The names of an allow-list that no tool of the server has. */
+export const missing = (list: ToolList, { tools = [] }: Rules): ReadonlyArray<string> =>
+  tools.filter((name) => !list.tools.has(name))
+
+const listed = (name: string, descriptor: Descriptor, digest: string, rules: Rules): Listed => {
+  const tool = Tool.dynamic(name, {
+    description: descriptor.description ?? descriptor.title,
+    parameters: descriptor.inputSchema
+  })
+    .annotate(Tool.Strict, false)
+    .annotate(ToolPolicy.Domain, "mcp")
+    .annotate(ToolPolicy.Effects, effectsOf(descriptor, rules))
+  return {
+    descriptor,
+    digest,
+    tool: rules.timeout === undefined ? tool : tool.annotate(ToolPolicy.Timeout, rules.timeout),
+    check: Arguments.check(descriptor.inputSchema)
+  }
+}
+
+/** L2 */
+const effectsOf = ({ annotations, name }: Descriptor, { effects, trust }: Rules): ToolPolicy.EffectClass => {
+  const given = effects === undefined || !Object.hasOwn(effects, name) ? undefined : effects[name]
+  if (given !== undefined) return given
+  if (trust !== true) return "once"
+  if (annotations?.readOnlyHint === true) return "pure"
+  return annotations?.idempotentHint === true ? "idempotent" : "once"
+}
