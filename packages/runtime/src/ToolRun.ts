@@ -58,19 +58,24 @@ export const run = Effect.fnUntraced(
     const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
     const store = yield* SpillStore.SpillStore
     const base = { config, sessionId, call, around, policy, store }
-    let attempt = Math.max(1, call.attempt)
-    if (policy.retry === undefined) return yield* attempted({ ...base, attempt })
-    const retried = Effect.suspend(() => attempted({ ...base, attempt })).pipe(
+    const first = Math.max(1, call.attempt)
+    // Judged by what the call was registered as (T3): its tool may have another policy by now.
+    if (policy.retry === undefined || !ToolPolicy.mayRunAgain(call.effects)) {
+      return (yield* attempted({ ...base, attempt: first })).facts
+    }
+    let attempt = first
+    const tried = Effect.suspend(() => attempted({ ...base, attempt: attempt++ })).pipe(
       Effect.filterOrFail(
-        (facts) => !mayHelpToRepeat(facts),
-        (facts) => new AttemptFailed(facts)
-      ),
-      Effect.tapErrorTag("AttemptFailed", () => Effect.sync(() => attempt++))
+        ({ mayPass }) => !mayPass,
+        ({ facts }) => new AttemptFailed(facts)
+      )
     )
-    const again = Effect.suspend(() => (attempt === Math.max(1, call.attempt) ? Effect.void : around.onRetry(attempt)))
-    return yield* Effect.andThen(again, retried).pipe(
+    return yield* Effect.suspend(() =>
+      attempt === first ? tried : Effect.andThen(around.onRetry(attempt), tried)
+    ).pipe(
       Effect.retry({ schedule: policy.retry, while: (error) => error._tag === "AttemptFailed" }),
-      Effect.catchTag("AttemptFailed", ({ facts }) => Effect.succeed(facts))
+      Effect.catchTag("AttemptFailed", Effect.succeed),
+      Effect.map(({ facts }) => facts)
     )
   },
   // Where the span is made is known: capturing a stack for every call would cost more than the span.
@@ -90,9 +95,11 @@ class AttemptFailed {
   }
 }
 
-/** A failure may pass; a receipt says that the time is over. */
-const mayHelpToRepeat = (facts: ReadonlyArray<Fact>): boolean =>
-  facts.some((fact) => fact.type === "call.completed" && fact.data.isFailure)
+/** What one attempt came to. `mayPass`: it failed, and not for a reason that is the same every time. */
+interface Attempted {
+  readonly facts: ReadonlyArray<Fact>
+  readonly mayPass: boolean
+}
 
 interface Attempt {
   readonly config: TurnConfig
@@ -105,7 +112,7 @@ interface Attempt {
 }
 
 /** Runs the tool once. */
-const attempted = Effect.fnUntraced(function* (attempt: Attempt) {
+const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Return<Attempted> {
   const { around, call, policy } = attempt
   const started = yield* Clock.currentTimeMillis
   const spills: Array<SpillStore.Spill> = []
@@ -129,13 +136,22 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt) {
     })
   })
   const exit = yield* detached(handle(attempt, spills), policy.timeout, (fiber) => around.onLate(late(fiber)))
-  if (Option.isNone(exit)) return [Ledger.receipt({ ...call, attempt: attempt.attempt }, "timed-out")]
-  yield* CrashPoint.hit("tool-finished", "after-ack")
-  if (isUnknown(exit.value) && !ToolPolicy.mayRunAgain(policy.effects)) {
-    return [Ledger.receipt({ ...call, attempt: attempt.attempt }, "lost")]
+  if (Option.isNone(exit)) {
+    return { facts: [Ledger.receipt({ ...call, attempt: attempt.attempt }, "timed-out")], mayPass: false }
   }
-  return yield* answered(exit.value)
+  yield* CrashPoint.hit("tool-finished", "after-ack")
+  if (isUnknown(exit.value) && !ToolPolicy.mayRunAgain(call.effects)) {
+    return { facts: [Ledger.receipt({ ...call, attempt: attempt.attempt }, "lost")], mayPass: false }
+  }
+  return { facts: yield* answered(exit.value), mayPass: mayPass(exit.value) }
 })
+
+/** Whether to fail again is not certain: arguments that do not fit today will not fit tomorrow. */
+const mayPass = (exit: Exit.Exit<Answer, unknown>): boolean => {
+  if (Exit.isSuccess(exit)) return exit.value.isFailure
+  const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+  return !(AiError.isAiError(error) && error.reason._tag === "ToolParameterValidationError")
+}
 
 /**
  * Runs a tool in a fiber of its own, so that neither a timeout nor an interruption of the Turn waits for one that does not

@@ -37,6 +37,8 @@ const kit = Toolkit.make(
   named("tells", "pure")
 )
 
+const Fussy = Toolkit.make(named("looks", "pure").annotate(ToolPolicy.Retry, thrice))
+
 type Act = (act: string) => Effect.Effect<string, string>
 
 /** A session whose model makes these calls at once; every tool does what `does` says. */
@@ -135,6 +137,19 @@ export const suite = (it: It): void => {
           )
           assert.isEmpty(yield* Sound.complaints(session, provider))
         }
+      })
+    )
+
+    it.effect("does not run a call again whose arguments do not fit", () =>
+      Effect.gen(function* () {
+        const world = yield* World.make({
+          respond: script([calls([{ name: "looks", arguments: { act: 1 } }]), text("done")]),
+          agents: [Agent.make("a", { instructions: "i", toolkit: Fussy })],
+          services: Fussy.toLayer({ looks: ({ act }) => Effect.succeed(act) })
+        })
+        const session = yield* world.sessions.open()
+        yield* session.run("go")
+        assert.deepStrictEqual(attempts(yield* World.events(session)), [1])
       })
     )
 
