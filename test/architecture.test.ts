@@ -59,7 +59,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],
-  ["server", "Config DefaultAgent Version"],
+  ["server", "Config McpFile DefaultAgent Version"],
   [
     "server/http",
     "About Problem BodyGuard Docs EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"

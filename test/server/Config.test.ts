@@ -28,6 +28,7 @@ describe("Config", () => {
         workspace: ".",
         model: "demo",
         databaseUrl: undefined,
+        mcp: undefined,
         token: undefined,
         allowHosts: [],
         allowOrigins: [],

@@ -58,6 +58,8 @@ export interface Config {
   /** Whether the agent may change files of the workspace, and run commands as the user of the server. */
   readonly allowWrites: Setting<boolean>
   readonly allowCommands: Setting<boolean>
+  /** The file that names MCP servers. */
+  readonly mcp: Setting<string | undefined>
   readonly allowHosts: Setting<ReadonlyArray<string>>
   readonly allowOrigins: Setting<ReadonlyArray<string>>
   readonly allowRemote: Setting<boolean>
@@ -75,6 +77,7 @@ export interface Flags {
   readonly drain: Option.Option<number>
   readonly allowWrites: boolean
   readonly allowCommands: boolean
+  readonly mcp: Option.Option<string>
   readonly allowHost: ReadonlyArray<string>
   readonly allowOrigin: ReadonlyArray<string>
   readonly allowRemote: boolean
@@ -104,6 +107,7 @@ export const noFlags: Flags = {
   drain: Option.none(),
   allowWrites: false,
   allowCommands: false,
+  mcp: Option.none(),
   allowHost: [],
   allowOrigin: [],
   allowRemote: false
@@ -128,6 +132,7 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
       count("REPEATED_TOOL_CALL_LIMIT", "a number of calls"),
       undefined
     ),
+    mcp: yield* setting("mcp", flags.mcp, text("TURNSTEP_MCP"), undefined),
     token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
     allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),
     allowOrigins: yield* setting("allow-origin", listFlag(flags.allowOrigin), list("TURNSTEP_ALLOW_ORIGIN"), []),

@@ -32,6 +32,7 @@ import * as Config from "./Config.ts"
 import * as Database from "./Database.ts"
 import * as DefaultAgent from "./DefaultAgent.ts"
 import { bracketed, isWildcard } from "./http/Access.ts"
+import type { McpFile } from "./McpFile.ts"
 import * as Server from "./Server.ts"
 import * as Token from "./Token.ts"
 import { version } from "./Version.ts"
@@ -42,12 +43,13 @@ export const run = Effect.fn("Launch.run")(
     const resolved = yield* Config.resolve(flags)
     const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
     const token = config.token.value ?? (yield* Token.ensure(config.data.value))
-    const context = yield* Layer.build(application(config, token)).pipe(
+    const servers = yield* mcpOf(config)
+    const context = yield* Layer.build(application(config, token, servers)).pipe(
       Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
       Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))
     )
-    yield* announce(config, Context.get(context, HttpServer.HttpServer))
+    yield* announce(config, servers, Context.get(context, HttpServer.HttpServer))
     return yield* Effect.never
   },
   Effect.scoped,
@@ -59,7 +61,7 @@ export const run = Effect.fn("Launch.run")(
 )
 
 /** Everything that runs, for these settings. */
-const application = (config: Config.Config, token: Redacted.Redacted) => {
+const application = (config: Config.Config, token: Redacted.Redacted, servers: McpFile) => {
   const isDemo = config.model.value === "demo"
   const server = Server.layer({
     host: config.host.value,
@@ -76,18 +78,18 @@ const application = (config: Config.Config, token: Redacted.Redacted) => {
   return server.pipe(
     Layer.provide(
       isDemo
-        ? demoRuntime
+        ? demoRuntime(servers)
         : Layer.provide(
             Runtime.layerSql([
-              DefaultAgent.agent({
-                allowWrites: config.allowWrites.value,
-                allowCommands: config.allowCommands.value
-              })
+              DefaultAgent.agent(
+                { allowWrites: config.allowWrites.value, allowCommands: config.allowCommands.value },
+                servers.toolkits
+              )
             ]),
             Models.layer(config.model.value)
           )
     ),
-    Layer.provide([tools(config.workspace.value), Database.layer(config)]),
+    Layer.provide([tools(config.workspace.value), servers.layer, Database.layer(config)]),
     Layer.provide(spills(config))
   )
 }
@@ -107,12 +109,29 @@ const spills = ({ data, spillDays, spillMebibytes }: Config.Config) =>
     )
   )
 
-const demoRuntime = Runtime.layerSql([DefaultAgent.demoAgent]).pipe(
-  Layer.provide([Demo.layer, Layer.succeed(Model.ModelName, Demo.modelId), DemoTools.layer])
-)
+const demoRuntime = ({ toolkits }: McpFile) =>
+  Runtime.layerSql([DefaultAgent.demo(toolkits)]).pipe(
+    Layer.provide([Demo.layer, Layer.succeed(Model.ModelName, Demo.modelId), DemoTools.layer])
+  )
+
+/** The MCP servers of the settings. The client is loaded where there are some: it takes a tenth of a second. */
+const mcpOf = Effect.fnUntraced(function* ({ mcp }: Config.Config) {
+  const { value } = mcp
+  if (value === undefined) return noServers
+  const { read } = yield* Effect.promise(() => import("./McpFile.ts"))
+  const servers = yield* read({ ...mcp, value })
+  if (servers.ignored.length > 0) yield* Effect.logWarning(`${value}: nothing here reads ${servers.ignored.join(", ")}`)
+  return servers
+})
+
+const noServers: McpFile = { toolkits: [], ignored: [], layer: Layer.empty as Layer.Layer<unknown> as McpFile["layer"] }
 
 /** Says what runs, where, and how to stop it; on stderr, which is for people. */
-const announce = Effect.fnUntraced(function* (config: Config.Config, server: HttpServer.HttpServer["Service"]) {
+const announce = Effect.fnUntraced(function* (
+  config: Config.Config,
+  { toolkits }: McpFile,
+  server: HttpServer.HttpServer["Service"]
+) {
   const path = yield* Path.Path
   const host = isWildcard(config.host.value) ? "127.0.0.1" : bracketed(config.host.value)
   const url = `http://${host}:${"port" in server.address ? server.address.port : config.port.value}`
@@ -125,6 +144,7 @@ const announce = Effect.fnUntraced(function* (config: Config.Config, server: Htt
     ["storage", storageOf(config)],
     ["model", isDemo ? "demo (scripted, not an LLM)" : config.model.value],
     ["workspace", path.resolve(config.workspace.value)],
+    ...(toolkits.length === 0 ? [] : [["mcp", toolkits.map(({ name }) => name).join(", ")]]),
     ...keys.map(({ provider, variable }) => [
       "found",
       `${variable}: to use it, turnstep dev --model ${provider}/<model>`

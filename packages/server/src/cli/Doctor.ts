@@ -3,8 +3,10 @@
  *
  * Owns: the checks. Does not own: the settings they check (`Config`).
  *
- * - D1. A check changes nothing: it makes no folder, no token, no database and no model request.
+ * - D1. A check changes nothing: it makes no folder, no token, no database and no model request. MCP servers are started or
+ *   called, asked for their tools, and let go.
  */
+import type { McpToolkit } from "@turnstep/runtime/tools/Mcp"
 import * as Models from "@turnstep/runtime/model/Models"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -12,6 +14,7 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import * as net from "node:net"
@@ -46,8 +49,9 @@ export const command = Command.make(
             token(settings.success.data.value),
             port(settings.success.host.value, settings.success.port.value),
             storage(settings.success),
-            model(settings.success.model.value)
-          ])
+            model(settings.success.model.value),
+            mcp(settings.success.mcp)
+          ]).pipe(Effect.map((found) => found.flat()))
     yield* Console.log(json ? JSON.stringify(findings, undefined, 2) : findings.map(line).join("\n"))
     if (findings.some((finding) => !finding.isWell)) return yield* new CommandFailed({ exitCode: 1 })
   })
@@ -172,3 +176,43 @@ const model = Effect.fnUntraced(function* (name: string) {
     ? ({ check: "model", isWell: true, found: `${name} (not asked)` } satisfies Finding)
     : ({ check: "model", isWell: false, found: checked.failure.message } satisfies Finding)
 })
+
+/** Each server of the file, as it answers now. */
+const mcp = Effect.fnUntraced(function* ({ value, ...setting }: Config.Setting<string | undefined>) {
+  if (value === undefined) return []
+  // Loaded here, so that no other command waits for the client.
+  const McpFile = yield* Effect.promise(() => import("../McpFile.ts"))
+  const read = yield* Effect.result(McpFile.read({ ...setting, value }))
+  if (read._tag === "Failure") {
+    const { advice, problem } = read.failure
+    return [{ check: "mcp", isWell: false, found: problem, advice } satisfies Finding]
+  }
+  const { ignored, toolkits } = read.success
+  const found = yield* Effect.forEach(toolkits, mcpServer, { concurrency: "unbounded" })
+  const unread = ignored.length === 0 ? "" : `; nothing here reads ${ignored.join(", ")}`
+  return [{ check: "mcp", isWell: true, found: `${toolkits.length} servers in ${value}${unread}` }, ...found]
+})
+
+const mcpServer = Effect.fnUntraced(
+  function* (toolkit: McpToolkit<string>) {
+    yield* toolkit.tools
+    const { digest = "", reason, serverInfo, state, tools } = yield* toolkit.status
+    const check = `mcp ${toolkit.name}`
+    if (state === "ready") {
+      const who = serverInfo === undefined ? "" : `${serverInfo.name} ${serverInfo.version}, `
+      return {
+        check,
+        isWell: true,
+        found: `${who}${tools.length} tools, digest ${digest.slice(0, 12)}`
+      } satisfies Finding
+    }
+    return {
+      check,
+      isWell: false,
+      found: reason ?? "it has not answered in ten seconds",
+      advice: "Correct its entry in the file, or start it. A server starts without it; its tools come when it comes."
+    } satisfies Finding
+  },
+  // What connections log would stand between the findings.
+  (checked, { layer }) => Effect.provide(checked, Layer.provide(layer, Logger.layer([])))
+)

@@ -50,6 +50,10 @@ export const flags = {
     described("Let the agent run shell commands, as the user of the server", "TURNSTEP_ALLOW_COMMANDS"),
     Flag.withDefault(false)
   ),
+  mcp: Flag.String("mcp").pipe(
+    described("File that names MCP servers, in the customary form", "TURNSTEP_MCP"),
+    Flag.optional
+  ),
   allowHost: Flag.String("allow-host").pipe(
     described("Another name[:port] the server is called by; repeatable", "TURNSTEP_ALLOW_HOST"),
     Flag.atLeast(0)
