@@ -43,10 +43,10 @@ export interface AppendBatch {
 }
 
 /** Writes in one statement at most. */
-const maxWrites = 64
+const maxWrites = 32
 
 /** Statements under way at most: one is written by the database while the next is prepared. */
-const maxFlushes = 2
+const maxFlushes = 3
 
 interface Waiting {
   readonly asked: Asked
