@@ -55,14 +55,14 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "TurnConfig Agent EventHub Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
+    "TurnConfig Agent EventHub EventMetrics Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],
   ["server", "Config McpFile DefaultAgent Version"],
   [
     "server/http",
-    "About Problem BodyGuard Docs EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
+    "About Problem BodyGuard Docs Metrics EventWriter Streams Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
   ],
   ["server", "Server Token Database Launch"],
   [

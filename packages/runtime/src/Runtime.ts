@@ -6,13 +6,15 @@
  * ```
  */
 import type { Claim } from "@turnstep/core/Claim"
-import type { Journal } from "@turnstep/core/Journal"
+import { Journal } from "@turnstep/core/Journal"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
 import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Agent from "./Agent.ts"
 import * as Drivers from "./Drivers.ts"
 import * as EventHub from "./EventHub.ts"
+import * as EventMetrics from "./EventMetrics.ts"
 import * as LocalSessions from "./LocalSessions.ts"
 import * as Prepare from "./Prepare.ts"
 import type { Sessions } from "./Session.ts"
@@ -26,6 +28,7 @@ export const layer = <R>(
     Layer.provide(Drivers.layer),
     Layer.provideMerge(EventHub.layer),
     Layer.provide(Prepare.layer(agents)),
+    Layer.provide(Layer.effect(Journal, Effect.flatMap(Journal, EventMetrics.counted))),
     Layer.provide(SecureRandom.layerWebCrypto)
   )
 

@@ -29,6 +29,7 @@ import * as BodyGuard from "./http/BodyGuard.ts"
 import * as Docs from "./http/Docs.ts"
 import * as Gate from "./http/Gate.ts"
 import * as HistoryHandlers from "./http/HistoryHandlers.ts"
+import * as Metrics from "./http/Metrics.ts"
 import * as InboxHandlers from "./http/InboxHandlers.ts"
 import * as RecordHandlers from "./http/RecordHandlers.ts"
 import * as SessionHandlers from "./http/SessionHandlers.ts"
@@ -105,7 +106,7 @@ const handlers = Layer.mergeAll(
   HistoryHandlers.layer
 )
 
-const routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Docs.layer, Gate.layer).pipe(
+const routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Docs.layer, Metrics.layer, Gate.layer).pipe(
   Layer.provide(handlers),
   Layer.provide(BodyGuard.layer)
 )
