@@ -1,11 +1,18 @@
 import { assert, layer } from "@effect/vitest"
+import { Claim } from "@turnstep/core/Claim"
+import { Doorbell } from "@turnstep/core/Doorbell"
+import type { SessionId } from "@turnstep/core/Ids"
+import { Journal } from "@turnstep/core/Journal"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
 import * as Drivers from "@turnstep/runtime/Drivers"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as PubSub from "effect/PubSub"
+import * as Stream from "effect/Stream"
 import * as Stores from "../fixtures/Stores.ts"
 import * as Tools from "../fixtures/Tools.ts"
 import * as World from "../fixtures/World.ts"
@@ -43,6 +50,60 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
       const running = yield* admitting.start
       yield* World.ended(yield* running.sessions.get(admitting.session.id), 1)
     })
+  )
+
+  it.effect("claim no more sessions than they have workers for, however long a claim takes", () =>
+    Effect.gen(function* () {
+      const gate = yield* Tools.gate
+      const admitting = yield* Effect.provideService(
+        World.withTools({ respond: () => text([gate.pass, "done"]) }),
+        Drivers.Workers,
+        0
+      )
+      const sessions = yield* Effect.forEach([1, 2, 3], () => admitting.sessions.open())
+      yield* Effect.forEach(sessions, (session) => session.send("go"))
+      const { acquire, release } = yield* Claim
+      let claims = 0
+      const slow = Claim.of({
+        acquire: (id) => Effect.suspend(() => (claims++, Effect.andThen(Effect.yieldNow, acquire(id)))),
+        release
+      })
+      const store = Context.make(Journal, yield* Journal).pipe(Context.add(Claim, slow))
+      const running = yield* Effect.provideService(admitting.startOn(store), Drivers.Workers, 1)
+      yield* gate.reached
+      assert.strictEqual(claims, 1)
+      yield* gate.open
+      yield* Effect.forEach(sessions, ({ id }) =>
+        Effect.flatMap(running.sessions.get(id), (session) => World.ended(session, 1))
+      )
+    })
+  )
+
+  it.effect("ring once for a session that finds no worker, though they hear their own doorbell", () =>
+    Effect.gen(function* () {
+      const doors = yield* PubSub.unbounded<SessionId>()
+      const rung: Array<SessionId> = []
+      const doorbell: Doorbell = {
+        ring: (id) => Effect.suspend(() => (rung.push(id), Effect.asVoid(PubSub.publish(doors, id)))),
+        rings: Stream.fromPubSub(doors)
+      }
+      const gate = yield* Tools.gate
+      const world = yield* World.withTools({ respond: () => text([gate.pass, "done"]) }).pipe(
+        Effect.provideService(Doorbell, doorbell)
+      )
+      const others = yield* Effect.forEach([1, 2], () => world.sessions.open())
+      yield* world.session.send("one")
+      yield* gate.reached
+      yield* Effect.forEach(others, (other) => other.send("another"))
+      // Long enough for who hears a ring to ring again, many times over.
+      yield* Effect.repeat(Effect.yieldNow, { times: 1000 })
+      assert.deepStrictEqual(
+        rung,
+        others.map(({ id }) => id)
+      )
+      yield* gate.open
+      yield* Effect.forEach(others, (other) => World.ended(other, 1))
+    }).pipe(Effect.provideService(Drivers.Workers, 1))
   )
 
   it.effect("leave sessions alone whose agent they do not know", () =>

@@ -112,20 +112,27 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
       const hangUp = () => {
         if (bells.get(sessionId) === bell) bells.delete(sessionId)
       }
-      const attended = attend(sessionId, bell, process, hangUp).pipe(
+      const place = takePlace(process)
+      const attended = attend(sessionId, bell, process, place, hangUp).pipe(
         Effect.tapDefect(() => Effect.map(Clock.currentTimeMillis, (now) => remember(failing, sessionId, now))),
         Effect.catchDefect((defect) => Effect.logError("a session's driver met an unexpected error", defect)),
-        Effect.ensuring(Effect.sync(hangUp))
+        Effect.ensuring(Effect.andThen(Effect.sync(hangUp), giveBack(process, place)))
       )
       yield* FiberMap.run(fibers, sessionId, Effect.provideContext(attended, context))
     })
 
+    // With all workers busy nothing is looked for, and nothing is rung: every process sweeps, and a ring makes them sweep.
+    const hasRoom = () => !isClosing && process.busy < workers
     const sweep = Effect.suspend(() => {
-      if (isClosing) return Effect.void
+      if (!hasRoom()) return Effect.void
       return Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const found = yield* journal.unattended(agents, sweepLimit + failing.size)
-        yield* Effect.forEach(found, (id) => (isTooEarly(failing, id, now) ? Effect.void : wake(id)), { discard: true })
+        yield* Effect.forEach(
+          found,
+          (id) => Effect.suspend(() => (hasRoom() && !isTooEarly(failing, id, now) ? wake(id) : Effect.void)),
+          { discard: true }
+        )
       })
     })
     yield* sweep.pipe(
@@ -155,13 +162,32 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
 interface Process {
   /** One permit for every Turn that may run. */
   readonly turns: Semaphore.Semaphore
-  /** Turns that run or wait for a permit. */
+  /** Turns that run or wait for a permit, and sessions that are being claimed for one (D4). */
   busy: number
   /** Says that a Turn has ended: the sweep may have something to give to its worker. */
   readonly freed: Effect.Effect<unknown>
   readonly doorbell: Doorbell
   readonly isClosing: () => boolean
 }
+
+/** The worker that a session is claimed for: taken before the claim, and its first Turn's from then on (D4). */
+interface Place {
+  isHeld: boolean
+}
+
+const takePlace = (process: Process): Place => {
+  process.busy++
+  return { isHeld: true }
+}
+
+/** Gives a place back that came to no Turn. */
+const giveBack = (process: Process, place: Place) =>
+  Effect.suspend(() => {
+    if (!place.isHeld) return Effect.void
+    place.isHeld = false
+    process.busy--
+    return process.freed
+  })
 
 /** A session whose driver died of a defect: when the sweep may take it up again, and how often it has failed. */
 interface Failing {
@@ -179,9 +205,10 @@ const isTooEarly = (failing: ReadonlyMap<SessionId, Failing>, id: SessionId, now
   now < (failing.get(id)?.notBefore ?? 0)
 
 /** Runs a Turn when a worker is free, unless the process is closing by then. */
-const work = (owner: Owner.Owner, process: Process) =>
+const work = (owner: Owner.Owner, process: Process, place: Place) =>
   Effect.suspend(() => {
-    process.busy++
+    if (place.isHeld) place.isHeld = false
+    else process.busy++
     return process.turns.withPermits(1)(Effect.suspend(() => (process.isClosing() ? Effect.void : Turn.run(owner))))
   }).pipe(
     Effect.ensuring(
@@ -193,9 +220,15 @@ const work = (owner: Owner.Owner, process: Process) =>
   )
 
 /** Drives a session for as long as the bell rings. The bell is known until its last driver has let go of the session (D1). */
-const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, process: Process, hangUp: () => void) {
+const attend = Effect.fnUntraced(function* (
+  sessionId: SessionId,
+  bell: Bell,
+  process: Process,
+  place: Place,
+  hangUp: () => void
+) {
   for (;;) {
-    const left: Left = yield* drive(sessionId, bell, process)
+    const left: Left = yield* drive(sessionId, bell, process, place)
     // No suspension between the look at the bell and hanging up: a wake-up finds either this driver or none.
     if (left === "gone" || (left === "idle" && !bell.isOpen())) return hangUp()
   }
@@ -203,7 +236,7 @@ const attend = Effect.fnUntraced(function* (sessionId: SessionId, bell: Bell, pr
 
 /** Drives a session until it is idle for long, or no longer ours. */
 const drive = Effect.fn("Drivers.drive")(
-  function* (sessionId: SessionId, bell: Bell, process: Process) {
+  function* (sessionId: SessionId, bell: Bell, process: Process, place: Place) {
     let isLeft = (): boolean => false
     yield* Effect.addFinalizer(() => (isLeft() ? process.doorbell.ring(sessionId) : Effect.void))
     const owner = yield* Owner.acquire(sessionId, bell, process.isClosing).pipe(
@@ -228,9 +261,10 @@ const drive = Effect.fn("Drivers.drive")(
       if (stale !== undefined) return yield* Effect.fail(stale)
       if (process.isClosing()) return "gone" as Left
       if (SessionState.hasWork(owner.state)) {
-        yield* work(owner, process)
+        yield* work(owner, process, place)
         continue
       }
+      yield* giveBack(process, place)
       yield* owner.decide(TurnPlan.rest)
       if (SessionState.hasWork(owner.state)) continue
       if (Option.isSome(yield* Effect.timeoutOption(changed.await, idleTime))) continue
