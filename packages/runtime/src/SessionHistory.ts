@@ -7,19 +7,21 @@
  * - H1. A history comes before everything else: into a session that has none of its own, once, as one write.
  * - H2. The write is fenced, like those of an owner, and expects the session as it was created: of two imports, or of an import
  *   and a message, one is first and the import is refused otherwise.
- * - H3. The same history again is no second one: who did not hear the answer may ask again.
+ * - H3. The same history again is no second one: who did not hear the answer may ask again, and who asks at the same time as
+ *   another, or while one that died over it still has the session, waits for what comes of it.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
-import type { Journal } from "@turnstep/core/Journal"
+import type { Journal, SeqBehind } from "@turnstep/core/Journal"
 import type { Context, FormatName } from "@turnstep/core/history/Contract"
 import * as Export from "@turnstep/core/history/Export"
 import * as Import from "@turnstep/core/history/Import"
 import * as SessionState from "@turnstep/core/SessionState"
 import type { PastMessage } from "@turnstep/core/Transcript"
-import { SessionNotEmpty, type SessionNotFound } from "@turnstep/core/TurnError"
+import { type FenceLost, type SessionClaimed, SessionNotEmpty, type SessionNotFound } from "@turnstep/core/TurnError"
 import type { Fact, TurnEvent } from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
 import type { EventHub } from "./EventHub.ts"
 
 /** Why a history does not come in. */
@@ -27,6 +29,9 @@ export type ImportError = Import.HistoryFormatUnclear | Import.HistoryEmpty | Se
 
 /** Characters of JSON one event holds, as long as a single message is not longer. */
 const eventSize = 256 * 1024
+
+/** How long is waited for who has the session: longer than a claim outlives its process (H3). */
+const patience = Schedule.spaced("200 millis").pipe(Schedule.upTo({ times: 100 }))
 
 /** The last sequence number of a session in which nothing has happened yet. */
 const createdSeq = 1
@@ -42,25 +47,31 @@ export const bringIn = Effect.fn("SessionHistory.bringIn")(function* (
   const read = "report" in history ? history : Import.read(history)
   if ("_tag" in read) return yield* read
   const { messages, report } = read
-  const refused = new SessionNotEmpty({ sessionId })
-  const [second] = yield* journal.read(sessionId, { after: createdSeq, limit: 1 })
-  if (second !== undefined) {
-    // Not claimed in vain: whoever drives it would lose it.
-    if (second.type !== "history.imported" || !(yield* isThere(journal, sessionId, messages))) return yield* refused
-    return report // H3
-  }
   const facts = factsOf(report.format, messages)
-  const events = yield* Effect.acquireUseRelease(
-    claims.acquire(sessionId),
-    ({ fence }) => journal.append({ sessionId, fence, expectedSeq: createdSeq, facts }),
-    ({ fence }) => claims.release(sessionId, fence)
-  ).pipe(
-    Effect.catchTags({ SeqBehind: () => refused, FenceLost: () => refused, SessionClaimed: () => refused }),
-    Effect.uninterruptible
+  const refused = new SessionNotEmpty({ sessionId })
+  const comeIn = Effect.gen(function* () {
+    const [second] = yield* journal.read(sessionId, { after: createdSeq, limit: 1 })
+    if (second !== undefined) {
+      // Not claimed in vain: whoever drives it would lose it.
+      return second.type === "history.imported" && (yield* isThere(journal, sessionId, messages)) ? [] : yield* refused
+    }
+    return yield* Effect.acquireUseRelease(
+      claims.acquire(sessionId),
+      ({ fence }) => journal.append({ sessionId, fence, expectedSeq: createdSeq, facts }),
+      ({ fence }) => claims.release(sessionId, fence)
+    ).pipe(Effect.uninterruptible)
+  })
+  const events = yield* comeIn.pipe(
+    Effect.retry({ schedule: patience, while: isElsewhere }),
+    Effect.catchIf(isElsewhere, () => refused)
   )
   hub.publish(sessionId, events)
   return report
 })
+
+/** Somebody else writes to the session, or may. */
+const isElsewhere = (error: ImportError | SeqBehind | FenceLost | SessionClaimed) =>
+  error._tag === "SeqBehind" || error._tag === "FenceLost" || error._tag === "SessionClaimed"
 
 /** Whether the session began with these messages. */
 const isThere = (journal: Journal["Service"], sessionId: SessionId, messages: ReadonlyArray<PastMessage>) =>

@@ -1,9 +1,12 @@
 import { assert, describe } from "@effect/vitest"
+import { Claim } from "@turnstep/core/Claim"
+import { Journal } from "@turnstep/core/Journal"
 import { HistoryEmpty, HistoryFormatUnclear } from "@turnstep/core/history/Import"
 import { verify } from "@turnstep/core/history/Verify"
 import { FormatName } from "@turnstep/core/history/Contract"
-import { SessionNotEmpty } from "@turnstep/core/TurnError"
+import { SessionClaimed, SessionNotEmpty } from "@turnstep/core/TurnError"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -79,6 +82,41 @@ export const suite = (it: It): void => {
         const spoken = yield* Effect.orDie(sessions.open())
         yield* spoken.send("hello")
         assert.instanceOf(yield* Effect.flip(spoken.importHistory({ messages })), SessionNotEmpty)
+      })
+    )
+
+    it.effect("comes in for all who bring the same at the same time", () =>
+      Effect.gen(function* () {
+        const here = yield* World.withTools({ respond: script([text("hi")]) })
+        const there = yield* here.start
+        const sessions = [here.session, yield* there.sessions.get(here.session.id)]
+        const messages = [{ role: "user", content: "hello" }]
+        const reports = yield* Effect.forEach(
+          [...sessions, ...sessions],
+          (session) => session.importHistory({ messages }),
+          {
+            concurrency: "unbounded"
+          }
+        )
+        assert.lengthOf(reports, 4)
+        assert.strictEqual((yield* here.session.summary).seq, 2)
+      })
+    )
+
+    it.effect("comes in when who died over it no longer has the session", () =>
+      Effect.gen(function* () {
+        const world = yield* World.withTools({ respond: script([text("hi")]) })
+        const { acquire, release } = yield* Claim
+        let claims = 0
+        const claim = Claim.of({
+          acquire: (id) => (++claims < 3 ? new SessionClaimed({ sessionId: id }) : acquire(id)),
+          release
+        })
+        const ports = Context.make(Journal, world.journal).pipe(Context.add(Claim, claim))
+        const { sessions } = yield* world.startOn(ports)
+        const session = yield* sessions.get(world.session.id)
+        yield* session.importHistory({ messages: [{ role: "user", content: "hello" }] })
+        assert.deepStrictEqual([claims, (yield* session.summary).seq], [3, 2])
       })
     )
 
