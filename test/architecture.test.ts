@@ -20,7 +20,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history/formats", "Anthropic Gemini OpenAiChat OpenAiResponses"],
   ["core/history", "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair RuleBook"],
   ["core", "Canonical Ids Transcript"],
-  ["core/history", "WellFormedJson ToolArguments Codec"],
+  ["core/history", "FirstCome WellFormedJson ToolArguments Codec"],
   ["core/history/codecs", "FileData ChatFile AiSdkModel AiSdkUi Anthropic Gemini OpenAiChat OpenAiResponses"],
   ["core/history", "Codecs Export Import RequestGate"],
   [

@@ -22,19 +22,22 @@ const ledgerOf = (attempt: number): Ledger.Ledger => {
   return ledger
 }
 
-const answer = (call: Ledger.Call) => {
-  call.answer = Ledger.answerOf(call, {
-    type: "call.completed",
-    data: { callId: call.callId, isFailure: false, output: "ok", ms: 1 }
-  })
-}
+const answer = (ledger: Ledger.Ledger, call: Ledger.Call) =>
+  Ledger.close(
+    ledger,
+    call,
+    Ledger.answerOf(call, {
+      type: "call.completed",
+      data: { callId: call.callId, isFailure: false, output: "ok", ms: 1 }
+    })
+  )
 
 describe("Ledger", () => {
   it("is settled when every call has its answer, and when there is none", () => {
     const ledger = ledgerOf(1)
     assert.isTrue(Ledger.isSettled(Ledger.empty()))
     assert.isFalse(Ledger.isSettled(ledger))
-    ledger.calls.forEach(answer)
+    for (const call of ledger.calls) answer(ledger, call)
     assert.isTrue(Ledger.isSettled(ledger))
   })
 
@@ -43,7 +46,7 @@ describe("Ledger", () => {
     const [first] = ledger.calls
     assert.isDefined(first)
     assert.strictEqual(Ledger.openCall(ledger, first.callId), first)
-    answer(first)
+    answer(ledger, first)
     assert.isUndefined(Ledger.openCall(ledger, first.callId))
     assert.isUndefined(Ledger.openCall(ledger, Ids.callId(9, 9, 9)))
     assert.lengthOf(Ledger.openCalls(ledger), 3)
@@ -51,7 +54,7 @@ describe("Ledger", () => {
 
   it("gives the answers in the order of the calls, whatever the order of answering", () => {
     const ledger = ledgerOf(1)
-    for (const call of ledger.calls.toReversed()) answer(call)
+    for (const call of ledger.calls.toReversed()) answer(ledger, call)
     assert.deepStrictEqual(
       Ledger.answers(ledger).map(({ wireId }) => wireId),
       ["w0", "w1", "w2", "w3"]
@@ -60,7 +63,7 @@ describe("Ledger", () => {
 
   it("writes one receipt for every open call and none for an answered one", () => {
     const ledger = ledgerOf(1)
-    ledger.calls.slice(0, 2).forEach(answer)
+    for (const call of ledger.calls.slice(0, 2)) answer(ledger, call)
     assert.deepStrictEqual(
       Ledger.receipts(ledger, "cancelled").map(({ data }) => [data.callId, data.outcome]),
       [
@@ -102,7 +105,7 @@ describe("Ledger", () => {
 
   it("has nothing to recover in a settled ledger", () => {
     const ledger = ledgerOf(1)
-    ledger.calls.forEach(answer)
+    for (const call of ledger.calls) answer(ledger, call)
     assert.isEmpty(Ledger.recovery(ledger))
   })
 })

@@ -43,15 +43,18 @@ export interface Answer extends Transcript.Answer {
 /** The calls of the current batch in the order of the response. Owned and changed by `SessionState` alone. */
 export interface Ledger {
   readonly calls: Array<Call>
+  readonly byId: Map<CallId, Call>
+  /** How many of the calls are open. */
+  open: number
   /** What the runtime tells the model beside the results. */
   note: string | undefined
 }
 
-export const empty = (): Ledger => ({ calls: [], note: undefined })
+export const empty = (): Ledger => ({ calls: [], byId: new Map(), open: 0, note: undefined })
 
 /** Registers a call (L1). */
 export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
-  ledger.calls.push({
+  const call: Call = {
     callId: data.callId,
     wireId: data.wireId,
     name: data.name,
@@ -61,18 +64,29 @@ export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
     domain: data.domain ?? "server",
     attempt: 0,
     answer: undefined
-  })
+  }
+  ledger.calls.push(call)
+  ledger.byId.set(call.callId, call)
+  ledger.open++
+}
+
+/** Strikes an open call off (L1). */
+export const close = (ledger: Ledger, call: Call, answer: Answer): void => {
+  call.answer = answer
+  ledger.open--
 }
 
 /** The call, if it is open; `undefined` means it is answered or was never opened (L1). */
-export const openCall = (ledger: Ledger, callId: CallId): Call | undefined =>
-  ledger.calls.find((call) => call.callId === callId && call.answer === undefined)
+export const openCall = (ledger: Ledger, callId: CallId): Call | undefined => {
+  const call = ledger.byId.get(callId)
+  return call?.answer === undefined ? call : undefined
+}
 
 /** Calls that have no answer yet. */
 export const openCalls = (ledger: Ledger): ReadonlyArray<Call> =>
   ledger.calls.filter((call) => call.answer === undefined)
 
-export const isSettled = (ledger: Ledger): boolean => ledger.calls.every((call) => call.answer !== undefined)
+export const isSettled = (ledger: Ledger): boolean => ledger.open === 0
 
 /** A fact that answers a call. */
 export type Answering = Extract<Fact, { readonly type: "call.completed" | "call.receipt" }>

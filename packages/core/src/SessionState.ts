@@ -185,10 +185,10 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
     case "call.requested": {
       const turn = openTurn(state, fact)
       if (turn.step?.state !== "accepted") throw new IllegalFact(fact, "its response was not accepted")
-      if (Ledger.openCalls(turn.ledger).length < turn.ledger.calls.length) {
+      if (turn.ledger.open < turn.ledger.calls.length) {
         throw new IllegalFact(fact, "a call of its batch is answered already")
       }
-      if (turn.ledger.calls.some(({ callId }) => callId === fact.data.callId)) throw new IllegalFact(fact, "it is open")
+      if (turn.ledger.byId.has(fact.data.callId)) throw new IllegalFact(fact, "it is open")
       if (state.wireIds.has(fact.data.wireId)) throw new IllegalFact(fact, "its wire id is taken")
       Ledger.open(turn.ledger, fact.data)
       state.wireIds.add(fact.data.wireId)
@@ -308,13 +308,14 @@ const answer = (state: SessionState, fact: Ledger.Answering): void => {
   const call = callOf(state, fact, fact.data.callId)
   const turn = openTurn(state, fact)
   turn.takeovers = 0
-  call.answer = Ledger.answerOf(call, fact)
-  turn.done.push({ tool: call.name, outcome: call.answer.outcome })
+  const given = Ledger.answerOf(call, fact)
+  Ledger.close(turn.ledger, call, given)
+  turn.done.push({ tool: call.name, outcome: given.outcome })
   if (fact.type === "call.completed" && fact.data.received !== undefined) {
     turn.reads.push({ wireId: call.wireId, ...fact.data.received })
   }
   if (call.attempt > 0) {
-    turn.failures = FailureBudget.observe(turn.failures, call.domain, call.answer.outcome !== "ok")
+    turn.failures = FailureBudget.observe(turn.failures, call.domain, given.outcome !== "ok")
   }
   if (!Ledger.isSettled(turn.ledger)) return
   keep(state, () => Transcript.toolMessage(Ledger.answers(turn.ledger)))
@@ -339,7 +340,7 @@ const showAgain = (state: SessionState, turn: OpenTurn): void => {
 const slim = (state: SessionState, fact: FactOf<"step.slimmed">): void => {
   const turn = answeredStep(state, fact)
   for (const { callId, omitted, text } of fact.data.views) {
-    const call = turn.ledger.calls.find((each) => each.callId === callId)
+    const call = turn.ledger.byId.get(callId)
     if (call?.answer === undefined) throw new IllegalFact(fact, `${callId} is not of this step`)
     call.answer = { ...call.answer, result: text, omitted }
   }

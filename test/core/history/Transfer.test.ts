@@ -119,6 +119,40 @@ describe("A history from elsewhere", () => {
     )
   }
 
+  it("costs what it is long, however many calls a batch has and in whatever order they are answered", () => {
+    const ids = Array.from({ length: 50_000 }, (_, index) => `c${index}`)
+    const batch: ReadonlyArray<readonly [FormatName, ReadonlyArray<unknown>]> = [
+      [
+        "anthropic",
+        [
+          { role: "assistant", content: ids.map((id) => ({ type: "tool_use", id, name: "f", input: {} })) },
+          {
+            role: "user",
+            content: ids.toReversed().map((id) => ({ type: "tool_result", tool_use_id: id, content: "r" }))
+          }
+        ]
+      ],
+      [
+        "gemini",
+        [
+          { role: "model", parts: ids.map((id) => ({ functionCall: { id, name: "f", args: {} } })) },
+          {
+            role: "user",
+            parts: ids.toReversed().map((id) => ({ functionResponse: { id, name: "f", response: {} } }))
+          }
+        ]
+      ]
+    ]
+    const begun = performance.now()
+    for (const [format, messages] of batch) {
+      const found = imported({ format, messages })
+      assertSound(found.messages)
+      assert.isEmpty(Export.write("ai-sdk-ui", promptsOf(found.messages)).lost)
+    }
+    // About two seconds; with a look at all others for each it is a minute.
+    assert.isBelow(performance.now() - begun, 15_000)
+  }, 60_000)
+
   it("needs no format where all that are possible mean the same", () => {
     const messages = [
       { role: "user", content: "hello" },

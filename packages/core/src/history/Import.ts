@@ -19,6 +19,7 @@ import { unheard } from "./Codec.ts"
 import { codecs } from "./Codecs.ts"
 import { Change, type Context, Finding, FormatName } from "./Contract.ts"
 import { detect } from "./Detect.ts"
+import * as FirstCome from "./FirstCome.ts"
 import { minter } from "./NewId.ts"
 import { repair } from "./Repair.ts"
 import { legal } from "./ToolName.ts"
@@ -131,13 +132,14 @@ const makePortable = (messages: ReadonlyArray<PastMessage>): ReadonlyArray<PastM
         return parts.length === 0 ? [] : [{ role: "assistant", parts }]
       }
       case "tool": {
-        const left = [...message.answers]
-        const answers = batch.flatMap(({ is, name, was }): ReadonlyArray<Answer> => {
-          const at = left.findIndex(({ wireId }) => wireId === was)
-          const [answer] = at < 0 ? [] : left.splice(at, 1)
+        const left = FirstCome.make<Answer>()
+        for (const answer of message.answers) left.add(answer, [answer.wireId])
+        const given = batch.flatMap(({ is, name, was }): ReadonlyArray<Answer> => {
+          const answer = left.take([was])
           return answer === undefined ? [] : [{ ...answer, wireId: is, name }]
         })
-        return [...answers, ...left].length === 0 ? [] : [{ role: "tool", answers: [...answers, ...left] }]
+        const answers = [...given, ...left.rest()]
+        return answers.length === 0 ? [] : [{ role: "tool", answers }]
       }
     }
   })

@@ -19,6 +19,8 @@ type Part = { [key: string]: unknown }
 const write: Codec["write"] = (messages, lose) => {
   const written: Array<JsonObject> = []
   let answer: Array<Part> | undefined
+  /** The calls of the answer by their id. */
+  const calls = new Map<string, Part>()
   const add = (role: string, parts: ReadonlyArray<JsonObject>) =>
     written.push({ id: `msg-${written.length + 1}`, role, parts })
   messages.forEach((message, index) => {
@@ -30,14 +32,22 @@ const write: Codec["write"] = (messages, lose) => {
         answer = undefined
         return void add("user", message.content.map(userPart))
       case "assistant": {
-        if (answer === undefined) add("assistant", (answer = []))
-        answer.push({ type: "step-start" }, ...message.content.flatMap(assistantPart))
+        if (answer === undefined) {
+          add("assistant", (answer = []))
+          calls.clear()
+        }
+        answer.push({ type: "step-start" })
+        for (const part of message.content) {
+          const parts = assistantPart(part)
+          answer.push(...parts)
+          if (part.type === "tool-call" && parts[0] !== undefined) calls.set(part.id, parts[0])
+        }
         return
       }
       case "tool":
         for (const part of message.content) {
           if (part.type !== "tool-result") continue
-          const call = answer?.findLast((open) => open["toolCallId"] === part.id)
+          const call = answer === undefined ? undefined : calls.get(part.id)
           if (call === undefined) lose(index)("a result without its call", part.result)
           else Object.assign(call, resultOf(part))
         }

@@ -19,6 +19,7 @@ import {
   unknownPart,
   wellFormedJson
 } from "../Codec.ts"
+import * as FirstCome from "../FirstCome.ts"
 import { isObject, listOf, textOf, type JsonObject } from "../Json.ts"
 import { minter } from "../NewId.ts"
 import * as ToolArguments from "../ToolArguments.ts"
@@ -97,21 +98,22 @@ const read: Codec["read"] = (messages) => {
   const mint = minter(
     new Set(messages.flatMap((message) => partsOf(message).flatMap((part) => [idOf(part, "functionCall") ?? ""])))
   )
-  /** Calls of the last message of the model that have no result yet, in order (M1). */
-  let open: Array<{ readonly id: string; readonly name: string; readonly wasNamed: boolean }> = []
+  /** The ids of calls of the last message of the model that have no result yet (M1). */
+  let open = FirstCome.make<string>()
   messages.forEach((message, index) => {
     const parts = partsOf(message)
     if (isObject(message) && message["role"] === "model") {
-      open = []
+      open = FirstCome.make()
       into.assistant(
         parts.flatMap((part, slot): ReadonlyArray<PastPart> => {
           const call = isObject(part) ? part["functionCall"] : undefined
           if (isObject(part) && isObject(call)) {
             const given = textOf(call, "id")
-            const entry = { id: given ?? mint(), name: textOf(call, "name") ?? "", wasNamed: given !== undefined }
-            open.push(entry)
+            const wireId = given ?? mint()
+            const name = textOf(call, "name") ?? ""
+            open.add(wireId, [`named ${name}`, given === undefined ? `without id ${name}` : `id ${given}`])
             const params = json(ToolArguments.toObject(call["args"]))
-            return [{ type: "tool-call", wireId: entry.id, name: entry.name, params, ...signature(part) }]
+            return [{ type: "tool-call", wireId, name, params, ...signature(part) }]
           }
           if (isObject(part) && typeof part["text"] === "string") {
             const type = part["thought"] === true ? "reasoning" : "text"
@@ -128,9 +130,8 @@ const read: Codec["read"] = (messages) => {
       if (!isObject(result)) continue
       const id = textOf(result, "id")
       const name = textOf(result, "name") ?? ""
-      const at = open.findIndex((call) => (id !== undefined && call.wasNamed ? call.id === id : call.name === name))
-      const [call] = at < 0 ? [] : open.splice(at, 1)
-      into.answer({ wireId: call?.id ?? id ?? "", name, ...answerOf(result["response"]) })
+      const call = open.take(id === undefined ? [`named ${name}`] : [`id ${id}`, `without id ${name}`])
+      into.answer({ wireId: call ?? id ?? "", name, ...answerOf(result["response"]) })
     }
     into.user(parts.flatMap((part, slot) => userPart(part, index, slot, into)))
   })
