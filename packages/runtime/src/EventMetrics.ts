@@ -8,12 +8,6 @@ import type { TurnEvent, Type } from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 
-/** `type` is that of the event, such as `turn.completed`. */
-export const recorded = Metric.counter("turnstep_events", {
-  description: "Events recorded by this process, by type",
-  incremental: true
-})
-
 /** The journal with its writes counted (M1). */
 export const counted = (journal: Journal["Service"]): Effect.Effect<Journal["Service"]> =>
   Effect.map(Effect.context<never>(), (context) => {
@@ -41,4 +35,10 @@ export const counted = (journal: Journal["Service"]): Effect.Effect<Journal["Ser
     }
   })
 
-const ofType = (type: Type) => Metric.withAttributes(recorded, { type })
+/** A counter of its own for each type, because attributes that are put around one are looked up at every update. */
+const ofType = (type: Type) =>
+  Metric.counter("turnstep_events", {
+    description: "Events recorded by this process, by type",
+    incremental: true,
+    attributes: { type }
+  })
