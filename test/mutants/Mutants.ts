@@ -22,6 +22,7 @@ const engine = "test/runtime/Memory.test.ts"
 const model = "test/property/TurnModel.test.ts"
 const liveness = "test/sim/Liveness.test.ts"
 const plan = "packages/core/src/TurnPlan.ts"
+const mcp = "test/runtime/mcp/Faults.test.ts"
 const append = "packages/runtime/src/sql/schema/Append.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
@@ -293,6 +294,63 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: 'const isNext = "event" in item && item.event.seq === last + 1',
     put: 'const isNext = "event" in item',
     suites: [engine]
+  },
+  // Tools of MCP servers
+  {
+    name: "mcp-pin",
+    does: "a tool is called that is not the one the model was shown",
+    file: "packages/runtime/src/mcp/Connection.ts",
+    find: "if (now?.digest !== tool.digest)",
+    put: "if (now === undefined)",
+    suites: [mcp]
+  },
+  {
+    name: "mcp-trust",
+    does: "any server may say that its tools only read",
+    file: "packages/runtime/src/mcp/ToolList.ts",
+    find: 'if (trust !== true) return "once"',
+    put: "",
+    suites: [mcp]
+  },
+  {
+    name: "mcp-outcome",
+    does: "a payment whose server died is told to have failed",
+    file: "packages/runtime/src/ToolRun.ts",
+    find: "if (isUnknown(exit.value) && ",
+    put: "if (false && ",
+    suites: [mcp]
+  },
+  {
+    name: "mcp-cancel",
+    does: "nobody tells a server that its call is not wanted any more",
+    file: "packages/runtime/src/mcp/Link.ts",
+    find: "              signal,\n              toolDefinition",
+    put: "              toolDefinition",
+    suites: [mcp]
+  },
+  {
+    name: "mcp-group",
+    does: "what a server has started stays behind",
+    file: "packages/runtime/src/mcp/StdioTransport.ts",
+    find: "process.kill(-child.pid, name)",
+    put: "process.kill(child.pid, name)",
+    suites: [mcp]
+  },
+  {
+    name: "mcp-environment",
+    does: "every server gets the environment of this process",
+    file: "packages/runtime/src/mcp/StdioTransport.ts",
+    find: "...getDefaultEnvironment()",
+    put: "...process.env",
+    suites: [mcp]
+  },
+  {
+    name: "mcp-secrets",
+    does: "a server's last words tell its key",
+    file: "packages/runtime/src/mcp/Endpoint.ts",
+    find: 'shown.replaceAll(secret, "***")',
+    put: "shown",
+    suites: [mcp]
   }
 ]
 
