@@ -221,17 +221,21 @@ const unreached: ReadonlySet<unknown> = new Set(["ECONNREFUSED", "ENOTFOUND", "E
 const codeOf = (error: unknown): unknown =>
   error instanceof Error ? (("code" in error ? error.code : undefined) ?? codeOf(error.cause)) : undefined
 
-/** An error in words, with those of its causes that add something. */
+/** An error in words, with those of its causes that add something; the same words whichever way the handshake was tried. */
 const textOf = (error: unknown): string => {
-  if (error instanceof UnauthorizedError) return "it wants other credentials (HTTP 401)"
+  if (error instanceof UnauthorizedError) return refusesUs(401)
+  if (error instanceof SdkHttpError && (error.status === 401 || error.status === 403)) return refusesUs(error.status)
   if (!(error instanceof Error)) return String(error)
+  const message = error.message.replace(/^Version negotiation (?:probe )?failed: /, "").slice(0, longestWords)
   const cause = error.cause === undefined ? "" : textOf(error.cause)
-  return error.message.includes(cause)
-    ? error.message
-    : cause.includes(error.message)
-      ? cause
-      : `${error.message}: ${cause}`
+  if (message.includes(cause)) return message
+  return cause.includes(message) ? cause : `${message}: ${cause}`
 }
+
+const refusesUs = (status: number): string => `it refuses the credentials it was given (HTTP ${status})`
+
+/** Characters of an error that are shown: a proxy may answer with a page. */
+const longestWords = 500
 
 /** A result that does not fit what its server promised is still what the tool has answered. */
 const anyOutput = {
