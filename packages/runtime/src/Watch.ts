@@ -18,7 +18,7 @@ import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { Ear, EventHub, Partial } from "./EventHub.ts"
+import type { Ear, EventHub, Heard, Partial } from "./EventHub.ts"
 import type { Seen, TurnOutcome } from "./Session.ts"
 
 /** Events read from the journal at once. */
@@ -39,6 +39,8 @@ export const stream = (
   Stream.unwrap(
     Effect.map(hub.listen(sessionId), ({ heard, partial }) => {
       let snapshot = partial
+      /** What was heard, and waits until what came before it is read. */
+      let heardBefore: ReadonlyArray<Heard> = []
       const over = makeOver()
       const show = (events: ReadonlyArray<TurnEvent.TurnEvent>): ReadonlyArray<Seen> => {
         events.forEach(over.note)
@@ -55,12 +57,13 @@ export const stream = (
         return [seen, Option.some({ last, isLive })] as const
       })
       const live = Effect.fnUntraced(function* (from: number) {
-        const news = yield* Effect.option(Queue.takeAll(heard))
+        const news = heardBefore.length > 0 ? Option.some(heardBefore) : yield* Effect.option(Queue.takeAll(heard))
         if (Option.isNone(news)) return [[] as ReadonlyArray<Seen>, Option.none<Position>()] as const
+        heardBefore = []
         const seen: Array<Seen> = []
         let last = from
         let hasLooked = false
-        for (const item of news.value) {
+        for (const [index, item] of news.value.entries()) {
           if ("ephemeral" in item) {
             const { ephemeral } = item
             if (over.isOver(ephemeral) || isInSnapshot(ephemeral, snapshot)) continue
@@ -71,9 +74,12 @@ export const stream = (
           if ("event" in item ? item.event.seq <= last : hasLooked) continue
           hasLooked ||= "look" in item
           const isNext = "event" in item && item.event.seq === last + 1
-          const missed = isNext ? [item.event] : yield* journal.read(sessionId, { after: last })
+          const missed = isNext ? [item.event] : yield* journal.read(sessionId, { after: last, limit: pageSize })
           seen.push(...show(missed))
           last = missed.at(-1)?.seq ?? last
+          if (missed.length < pageSize) continue
+          heardBefore = news.value.slice(index) // There may be more of it.
+          break
         }
         return [seen as ReadonlyArray<Seen>, Option.some<Position>({ last, isLive: true })] as const
       })
