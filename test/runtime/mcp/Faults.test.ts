@@ -26,7 +26,8 @@ const { calls, script, text } = StrictProvider
 const worldOf = Effect.fnUntraced(function* (
   respond: StrictProvider.Respond,
   endpoint: Mcp.Endpoint,
-  options: Mcp.Options = {}
+  options: Mcp.Options = {},
+  isWaitedFor = true
 ) {
   const log = McpServers.makeLog()
   const server = Mcp.toolkit("s", endpoint, options)
@@ -35,6 +36,7 @@ const worldOf = Effect.fnUntraced(function* (
     agents: [Agent.make("a", { instructions: "i", sources: [server] })],
     services: Layer.merge(server.layer.pipe(Layer.provide(log.layer)), SpillStore.layerMemory())
   })
+  if (isWaitedFor) yield* log.tried("s")
   return { ...world, log, session: yield* world.sessions.open() }
 })
 
@@ -154,7 +156,7 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP faul
     it.effect("holds no Turn when it never answers its first request", () =>
       Effect.gen(function* () {
         const { endpoint } = yield* McpServers.scripted({ MCP_DEAF: "1" })
-        const { session } = yield* worldOf(script([text("without")]), endpoint)
+        const { session } = yield* worldOf(script([text("without")]), endpoint, {}, false)
         assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "without", 1])
       })
     )
@@ -181,6 +183,7 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP faul
           agents: [Agent.make("a", { instructions: "i", sources: [server] })],
           services: server.layer.pipe(Layer.provide(log.layer))
         })
+        yield* log.tried("s")
         const session = yield* world.sessions.open()
         assert.deepStrictEqual(World.brief(yield* session.run("one")), ["Answered", "done", 3])
         assert.deepStrictEqual(World.brief(yield* session.run("two")), ["Answered", "again", 2])
@@ -339,6 +342,8 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP faul
             Layer.merge(one.layer, two.layer).pipe(Layer.provide(log.layer))
           )
         })
+        yield* log.tried("s")
+        yield* log.tried("s__x")
         const session = yield* world.sessions.open()
         yield* session.run("go")
         assert.deepStrictEqual(

@@ -39,6 +39,7 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP refe
         const folder = yield* Folder.make({ "a.txt": "first\nsecond\n" })
         const files = Mcp.toolkit("files", McpServers.filesystem(folder), { trust: true })
         const own = Tools.make()
+        const log = McpServers.makeLog()
         const world = yield* World.make({
           respond: script([
             calls([
@@ -50,8 +51,9 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP refe
             text("done")
           ]),
           agents: [Agent.make("a", { instructions: "i", toolkit: Tools.toolkit, sources: [files] })],
-          services: Layer.merge(own.handlers, files.layer)
+          services: Layer.merge(own.handlers, Layer.provide(files.layer, log.layer))
         })
+        yield* log.tried("files")
         const session = yield* world.sessions.open()
         assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 2])
 
@@ -79,6 +81,7 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP refe
         const every = Mcp.toolkit("every", McpServers.everything, {
           tools: ["echo", "get-sum", "trigger-long-running-operation"]
         })
+        const log = McpServers.makeLog()
         const world = yield* World.make({
           respond: script([
             calls([{ name: "every__trigger-long-running-operation", arguments: { duration: 0.9, steps: 3 } }]),
@@ -87,8 +90,9 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP refe
             text("done")
           ]),
           agents: [Agent.make("a", { instructions: "i", sources: [every] })],
-          services: every.layer
+          services: Layer.provide(every.layer, log.layer)
         })
+        yield* log.tried("every")
         const session = yield* world.sessions.open()
         const told = yield* Effect.forkChild(firstProgress(session), { startImmediately: true })
         assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 4])
@@ -122,6 +126,7 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP refe
         const every = Mcp.toolkit("every", { url: remote.url })
         const slow = { name: "every__trigger-long-running-operation", arguments: { duration: 60, steps: 60 } }
         const echo = (message: string) => calls([{ name: "every__echo", arguments: { message } }])
+        const log = McpServers.makeLog()
         const world = yield* World.make({
           respond: script([
             echo("before"),
@@ -132,8 +137,9 @@ layer(Layer.merge(MemoryStore.layer, NodeServices.layer), Stores.live)("MCP refe
             text("again")
           ]),
           agents: [Agent.make("a", { instructions: "i", sources: [every] })],
-          services: every.layer
+          services: Layer.provide(every.layer, log.layer)
         })
+        yield* log.tried("every")
         const session = yield* world.sessions.open()
         const { turnId } = yield* session.send("go")
         // It is told once a second how far it is: the call has arrived.
