@@ -91,6 +91,9 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
           const others = odd.filter((key) => key !== clientKey)
           yield* Effect.forEach(others, (key) => Owned.send(sessionId, "other", { clientKey: key }))
           assert.strictEqual((yield* look(sessionId, {})).head.items, odd.length)
+          const late = yield* Owned.send(sessionId, "hi", { clientKey })
+          assert.deepStrictEqual(late.value, first.value)
+          assert.strictEqual(late.value.after, (first.events[0]?.seq ?? 0) - 1)
           yield* Owned.send(yield* Owned.created, "another session", { clientKey })
         }
       })

@@ -10,7 +10,7 @@ const view = (rest: Partial<Omit<View, "head">> & { readonly head?: Partial<View
   item: undefined,
   turn: undefined,
   ...rest,
-  head: { sessionId: Log.sessionId, items: 0, turns: 0, runningTurn: undefined, isBusy: false, ...rest.head }
+  head: { sessionId: Log.sessionId, seq: 1, items: 0, turns: 0, runningTurn: undefined, isBusy: false, ...rest.head }
 })
 
 const itemId = Ids.itemId(1)
@@ -31,16 +31,23 @@ const keyed = (request: Parameters<typeof Admission.send>[0]): View["keyed"] => 
   const { digest, facts } = first.success
   const [fact] = facts
   return fact?.type === "inbox.admitted" && digest !== undefined
-    ? { data: fact.data, digest }
+    ? { seq: 2, data: fact.data, digest }
     : assert.fail("no digest")
 }
 
 describe("Admission", () => {
   it("answers the same message under the same key as it did the first time", () => {
     const request = Log.request("x", { clientKey: "k" })
-    const again = Admission.send(request)(view({ keyed: keyed(request), head: { isBusy: true, items: 7 } }))
+    const again = Admission.send(request)(view({ keyed: keyed(request), head: { seq: 40, isBusy: true, items: 7 } }))
     assert.isEmpty(facts(again))
-    assert.deepStrictEqual(value(again), { itemId, delivery: "start", effect: "started", turnId: Ids.turnId(1) })
+    assert.deepStrictEqual(value(again), value(Admission.send(request)(view())))
+    assert.deepStrictEqual(value(again), {
+      itemId,
+      delivery: "start",
+      effect: "started",
+      turnId: Ids.turnId(1),
+      after: 1
+    })
   })
 
   it("refuses another message under a used key", () => {

@@ -6,6 +6,7 @@ import * as Log from "../fixtures/Log.ts"
 const turn = Ids.turnId
 const head = (rest: Partial<Inbox.Head> = {}): Inbox.Head => ({
   sessionId: Log.sessionId,
+  seq: 30,
   items: 4,
   turns: 2,
   runningTurn: undefined,

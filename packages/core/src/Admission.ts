@@ -31,11 +31,11 @@ export const send =
       if (view.keyed.digest !== digest) {
         return Result.fail(new ClientKeyReused({ sessionId: view.head.sessionId, clientKey: request.clientKey }))
       }
-      return Result.succeed({ facts: [], value: Inbox.admissionOf(view.keyed.data) })
+      return Result.succeed({ facts: [], value: Inbox.admissionOf(view.keyed.data, view.keyed.seq - 1) })
     }
     const admitted = Inbox.admit(view.head, request)
     if ("_tag" in admitted) return Result.fail(admitted)
-    return Result.succeed({ facts: [admitted], value: Inbox.admissionOf(admitted.data), digest })
+    return Result.succeed({ facts: [admitted], value: Inbox.admissionOf(admitted.data, view.head.seq), digest })
   }
 
 /** Moves a waiting message to the other channel: into the running Turn, or behind it. */

@@ -28,6 +28,8 @@ export interface Item {
 /** What admission must know of a session. */
 export interface Head {
   readonly sessionId: SessionId
+  /** The last sequence number. */
+  readonly seq: number
   /** Items admitted so far. */
   readonly items: number
   /** Turns started so far. */
@@ -56,6 +58,8 @@ export interface Admission {
   readonly delivery: Delivery
   readonly effect: Effect
   readonly turnId: TurnId | undefined
+  /** The sequence number before the message: all that comes of it is recorded after this one. */
+  readonly after: number
 }
 
 /** Decides what an arriving message becomes; the fact is to be recorded under the same lock the head was read. */
@@ -90,12 +94,13 @@ export const admit = (
   }
 }
 
-/** What the sender of an admitted message is told. */
-export const admissionOf = (data: DataOf<"inbox.admitted">): Admission => ({
+/** What the sender of a message is told that is admitted right after `after`. */
+export const admissionOf = (data: DataOf<"inbox.admitted">, after: number): Admission => ({
   itemId: data.itemId,
   delivery: data.delivery,
   effect: data.effect,
-  turnId: data.turnId
+  turnId: data.turnId,
+  after
 })
 
 /** The waiting item of an admitted fact. */

@@ -16,12 +16,9 @@ import { Journal, SeqBehind } from "./Journal.ts"
 import type * as JournalPort from "./Journal.ts"
 import * as SessionState from "./SessionState.ts"
 import { FenceLost, SessionExists, SessionNotFound } from "./TurnError.ts"
-import type { DataOf, Fact, TurnEvent } from "./TurnEvent.ts"
+import type { Fact, TurnEvent } from "./TurnEvent.ts"
 
-interface Keyed {
-  readonly data: DataOf<"inbox.admitted">
-  readonly digest: string
-}
+type Keyed = NonNullable<JournalPort.View["keyed"]>
 
 interface Entry {
   readonly sessionId: SessionId
@@ -126,15 +123,15 @@ const record = (
     const event: TurnEvent = { ...fact, seq: entry.state.seq + 1, at }
     SessionState.apply(entry.state, event)
     entry.events.push(event)
-    index(entry, fact, digest)
+    index(entry, event, digest)
     return event
   })
 
-const index = (entry: Entry, fact: Fact, digest: string | undefined): void => {
+const index = (entry: Entry, fact: TurnEvent, digest: string | undefined): void => {
   if (fact.type === "inbox.admitted") {
     entry.items.set(fact.data.itemId, { delivery: fact.data.delivery, state: "waiting" })
     if (fact.data.clientKey !== undefined && digest !== undefined) {
-      entry.keys.set(fact.data.clientKey, { data: fact.data, digest })
+      entry.keys.set(fact.data.clientKey, { seq: fact.seq, data: fact.data, digest })
     }
     return
   }

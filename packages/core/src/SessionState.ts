@@ -98,6 +98,7 @@ export const make = (sessionId: Ids.SessionId, options = { keepsWindow: true }):
 /** What admission must know. */
 export const head = (state: SessionState): Inbox.Head => ({
   sessionId: state.sessionId,
+  seq: state.seq,
   items: state.items,
   turns: state.turns,
   runningTurn:

@@ -1,16 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as PgClient from "@effect/sql-pg/PgClient"
+import { Claim } from "@turnstep/core/Claim"
+import { Journal } from "@turnstep/core/Journal"
 import * as Pglite from "@turnstep/runtime/database/Pglite"
+import * as SqlStore from "@turnstep/runtime/sql/SqlStore"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as TestClock from "effect/testing/TestClock"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { setImmediate } from "node:timers/promises"
+import * as Log from "../../fixtures/Log.ts"
 import * as Child from "../../fixtures/Child.ts"
 import * as PgliteDirectory from "../../fixtures/Pglite.ts"
 
@@ -56,6 +61,24 @@ describe("Pglite", { timeout: 120_000 }, () => {
         rows,
         rows.map((_, index) => index + 1)
       )
+    })
+  )
+
+  it.live("ends the leases of a process that was killed, so that its sessions wait for nobody", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* PgliteDirectory.freshDirectory()
+      const claimed = Effect.flatMap(Claim, (claims) => claims.acquire(Log.sessionId))
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* Effect.flatMap(Journal, (journal) => journal.create(Log.sessionId, { agent: "a" }))
+        yield* claimed
+        // What closing the scope would take back, it does not find: as if the process had been killed.
+        yield* sql`update sessions set fence = fence + 1, owner = gen_random_uuid()`
+        yield* sql`insert into runners select owner, 'killed', clock_timestamp() + interval '1 hour' from sessions`
+        assert.strictEqual((yield* Effect.flip(claimed))._tag, "SessionClaimed")
+      }).pipe(Effect.provide(Layer.provideMerge(SqlStore.layer, openQuickly(dataDir))))
+      const taken = yield* Effect.provide(claimed, Layer.provide(SqlStore.layer, openQuickly(dataDir)))
+      assert.deepStrictEqual(taken, { fence: 3, wasLeft: true })
     })
   )
 

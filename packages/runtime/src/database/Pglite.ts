@@ -48,10 +48,18 @@ export const layer = (options: Options): Layer.Layer<Services, DataDirLocked | D
     Effect.gen(function* () {
       yield* DirectoryLock.acquire(dataDir)
       if (!fs.existsSync(path.join(dataDir, "pg"))) yield* Effect.logInfo(`Creating a database in ${dataDir}`)
-      return yield* connect({ dataDir, sync: options.sync ?? true }, options.maxConnections)
+      const client = yield* connect({ dataDir, sync: options.sync ?? true }, options.maxConnections)
+      yield* client.unsafe(endLeases)
+      return client
     })
   )
 }
+
+/**
+ * Whoever has a lease in a folder whose lock was free is dead: its sessions are free at once, not when the lease is over.
+ * A database that was only just made has no such table yet.
+ */
+const endLeases = `do $$ begin if to_regclass('runners') is not null then delete from runners; end if; end $$`
 
 // The last opened is the first closed: pool, thread, and outside of both the lock.
 const connect = Effect.fnUntraced(function* (boot: Boot, maxConnections = 16) {

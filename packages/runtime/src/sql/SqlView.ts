@@ -40,6 +40,7 @@ interface Row {
   readonly active: number | null
   readonly stopping: boolean
   readonly keyed: unknown
+  readonly keyed_seq: number | null
   readonly digest: string | null
   readonly item: number | null
   readonly delivery: TurnEvent.Delivery | null
@@ -48,8 +49,8 @@ interface Row {
 }
 
 const query = `select s.next_seq - 1 as seq, s.items, s.waiting, s.turns, s.active_turn as active,
-    open.cancelling_seq is not null as stopping, admitted.data as keyed, k.digest,
-    i.item, i.delivery, i.state, t.turn
+    open.cancelling_seq is not null as stopping, admitted.data as keyed,
+    admitted.seq as keyed_seq, k.digest, i.item, i.delivery, i.state, t.turn
   from sessions s
   left join turns open on open.session_no = s.session_no and open.turn = s.active_turn
   left join inputs k on k.session_no = s.session_no and k.key = $2::text
@@ -65,6 +66,7 @@ const viewOf = (sessionId: Ids.SessionId, row: Row): View => {
   return {
     head: {
       sessionId,
+      seq: row.seq,
       items: row.items,
       turns: row.turns,
       // As `SessionState.head`: the open Turn unless it is stopping, or the one about to be opened.
@@ -72,7 +74,10 @@ const viewOf = (sessionId: Ids.SessionId, row: Row): View => {
         active === undefined ? (isBusy ? Ids.turnId(row.turns + 1) : undefined) : row.stopping ? undefined : active,
       isBusy
     },
-    keyed: row.digest === null ? undefined : { data: admittedOf(row.keyed), digest: row.digest },
+    keyed:
+      row.digest === null || row.keyed_seq === null
+        ? undefined
+        : { seq: row.keyed_seq, data: admittedOf(row.keyed), digest: row.digest },
     item:
       row.item === null || row.delivery === null || row.state === null
         ? undefined

@@ -3,7 +3,7 @@
  *
  * Owns: the media type, the size, the nesting and that it is JSON at all. Does not own: what it means (`api/Body`).
  *
- * - B1. A body is JSON, declared as JSON, not compressed, at most 64 levels deep, and not longer than its endpoint takes.
+ * - B1. A body is JSON in UTF-8, declared as JSON, not compressed, at most 64 levels deep, and not longer than its endpoint takes.
  * - B2. Depth is counted on the text, before anything is built from it.
  */
 import * as Context from "effect/Context"
@@ -13,6 +13,7 @@ import * as HttpApiError from "effect/http-api/HttpApiError"
 import { MaxBodySize } from "effect/http/HttpIncomingMessage"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
+import { isUtf8 } from "node:buffer"
 import * as ApiError from "../api/ApiError.ts"
 import { BodyLimit, Guard } from "../api/Guard.ts"
 import * as Problem from "./Problem.ts"
@@ -56,6 +57,8 @@ const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance:
     return yield* refuse("unsupported-media-type", "The body is compressed; send it as it is.")
   }
   if (length > most) return yield* refuse("too-large", `The body has ${length} bytes, more than ${most}.`)
+  // A decoder would put a mark in the place of what is not UTF-8, and nobody would know what had been sent.
+  if (!isUtf8(yield* Effect.orDie(request.arrayBuffer))) return yield* refuse("invalid-json", "The body is not UTF-8.")
   const text = yield* Effect.orDie(request.text)
   if (text === "") return
   const depth = depthOf(text)

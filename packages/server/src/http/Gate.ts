@@ -6,7 +6,7 @@
  * - G1. Nothing is routed or read of a request that is not let in.
  * - G2. The documentation is public: it holds no data and is the same on every server, and a browser that opens it cannot
  *   send a token. So are `/healthz` and `/readyz`, which say a constant.
- * - G3. A path that is there under another method is 405 with `allow`, any other unknown one 404.
+ * - G3. A path that is there under another method is 405 with `allow`, any other unknown one 404, and so is what is no path.
  */
 import * as Cause from "effect/Cause"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -80,12 +80,22 @@ const isRouteNotFound = (cause: Cause.Cause<unknown>): boolean =>
 
 /** G3 */
 const notRouted = (method: string, instance: string) => {
-  const methods = methodsOf(instance)
+  const methods = isPath(instance) ? methodsOf(instance) : []
   if (methods.length === 0) {
     return Problem.response(ApiError.make("route-not-found", instance, `There is no route ${instance}.`))
   }
   const error = ApiError.make("method-not-allowed", instance, `${instance} does not take ${method}.`)
   return Problem.response(error, { allow: methods.join(", ") })
+}
+
+/** Whether the percent signs of a path stand for characters. */
+const isPath = (path: string): boolean => {
+  try {
+    decodeURIComponent(path)
+    return true
+  } catch {
+    return false
+  }
 }
 
 const methodsOf = (path: string): ReadonlyArray<string> => {

@@ -21,12 +21,11 @@ export const layer = HttpApiBuilder.group(
       send: Effect.fn("InboxHandlers.send")(function* ({ headers, params, payload }) {
         const clientKey = yield* keyOf(payload, headers["idempotency-key"])
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const { seq } = yield* Problem.refusing(session.summary)
         const { delivery, expectedTurnId, ifNotApplied, parts, text } = payload
         const admission = yield* Problem.refusing(
           session.send(parts ?? text ?? "", { delivery, ifNotApplied, expectedTurnId, clientKey })
         )
-        return admittedBody(admission, seq)
+        return admittedBody(admission)
       }),
       list: Effect.fn("InboxHandlers.list")(function* ({ params, query }) {
         const session = yield* Problem.refusing(sessions.get(params.session))

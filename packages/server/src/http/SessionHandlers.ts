@@ -45,10 +45,8 @@ export const layer = HttpApiBuilder.group(
         const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key, history))
         const imported =
           history === undefined ? {} : { imported: yield* Problem.refusing(session.importHistory(history)) }
-        const summary = yield* Problem.refusing(session.summary)
-        if (payload.input === undefined) {
-          return yield* created({ ...(yield* sessionBody(session, summary)), ...imported }, isReplayed)
-        }
+        const told = Effect.flatMap(Problem.refusing(session.summary), (summary) => sessionBody(session, summary))
+        if (payload.input === undefined) return yield* created({ ...(yield* told), ...imported }, isReplayed)
         const admission = yield* Problem.refusing(
           session.send(payload.input, { delivery: "start", ...(key === undefined ? {} : { clientKey: key }) })
         )
@@ -56,11 +54,8 @@ export const layer = HttpApiBuilder.group(
           const until = { seq: Number.POSITIVE_INFINITY }
           return yield* streams.open({ session, after: 0, types: undefined, until, status: 201 })
         }
-        const admitted = admittedBody(admission, isReplayed ? 0 : summary.seq)
-        return yield* created(
-          { ...(yield* sessionBody(session, yield* Problem.refusing(session.summary))), ...imported, admitted },
-          isReplayed
-        )
+        const admitted = admittedBody(admission)
+        return yield* created({ ...(yield* told), ...imported, admitted }, isReplayed)
       }),
       list: Effect.fn("SessionHandlers.list")(function* ({ query }) {
         const limit = query.limit ?? Body.pageLimit.usual
@@ -141,11 +136,11 @@ const sessionBody = (session: Session, summary: Journal.Summary) =>
   }))
 
 /** What the sender of a message is told. */
-export const admittedBody = (admission: Inbox.Admission, after: number): typeof Body.Admitted.Type => ({
+export const admittedBody = (admission: Inbox.Admission): typeof Body.Admitted.Type => ({
   item: { id: admission.itemId, delivery: admission.delivery },
   effect: admission.effect,
   ...(admission.turnId === undefined ? {} : { turnId: admission.turnId }),
-  after
+  after: admission.after
 })
 
 const encodeCreated = Schema.encodeEffect(Body.CreatedSession)
