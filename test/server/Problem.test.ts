@@ -42,6 +42,7 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
   const table: ReadonlyArray<readonly [what: string, path: string, init: Server.Init, status: number, code: string]> = [
     ["an unknown route", "/api/nope", {}, 404, "route-not-found"],
     ["a path outside of the API", "/", {}, 404, "route-not-found"],
+    ["a path whose percent signs mean nothing", "/api/sessions/%ff%fe", {}, 404, "route-not-found"],
     ["a method a route does not take", "/api/info", { method: "DELETE" }, 405, "method-not-allowed"],
     ["a body that is not JSON", "/api/sessions", post("{"), 400, "invalid-json"],
     ["a body after the body", "/api/sessions", post("{} {}"), 400, "invalid-json"],
@@ -112,6 +113,28 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
       const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`
       const { body, status } = yield* RawHttp.send(port, head, `${chunk.repeat(17)}0\r\n\r\n`)
       assert.deepStrictEqual([status, JSON.parse(body).code], [413, "too-large"])
+    })
+  )
+
+  it.effect("refuses what is not UTF-8, and takes what is", () =>
+    Effect.gen(function* () {
+      const { host, port } = yield* Server.TestServer
+      const send = (body: Buffer) =>
+        RawHttp.send(
+          port,
+          [
+            "POST /api/sessions HTTP/1.1",
+            `host: ${host}`,
+            `authorization: Bearer ${Server.token}`,
+            "content-type: application/json; charset=latin1",
+            `content-length: ${body.length}`
+          ],
+          body
+        )
+      const refusal = yield* send(Buffer.from('{"title":"caf\u00e9"}', "latin1"))
+      assert.deepStrictEqual([refusal.status, JSON.parse(refusal.body).code], [400, "invalid-json"])
+      const taken = yield* send(Buffer.from('{"title":"caf\u00e9"}', "utf8"))
+      assert.deepStrictEqual([taken.status, JSON.parse(taken.body).title], [201, "café"])
     })
   )
 

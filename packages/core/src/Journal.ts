@@ -60,9 +60,7 @@ export interface Lookup {
 export interface View {
   readonly head: Inbox.Head
   /** The item that was admitted under the key looked up. */
-  readonly keyed:
-    | { readonly seq: number; readonly data: DataOf<"inbox.admitted">; readonly digest: string }
-    | undefined
+  readonly keyed: { readonly seq: number; readonly data: DataOf<"inbox.admitted">; readonly digest: string } | undefined
   readonly item:
     | { readonly itemId: ItemId; readonly delivery: Inbox.Item["delivery"]; readonly state: ItemState }
     | undefined

@@ -4,9 +4,10 @@
  * Owns: the list of commands, the exit codes, what a signal does. Does not own: any command (`cli/`).
  *
  * - M1. Exit codes: 0 done (or stopped, for a command that only ends that way), 1 failed, 2 used wrongly, 3 a
- *   history has findings, 130 interrupted.
+ *   history has findings, 130 interrupted, 141 nobody reads the output any more.
  * - M2. The first signal ends everything in order; a second one ends the process.
  * - M3. Only the command that is asked for is loaded: neither `--help` nor another command waits for its modules.
+ * - M4. A reader that leaves, as `| head` does, is a signal like any other.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
@@ -98,6 +99,17 @@ for (const [signal, code] of [
     const now = performance.now()
     firstSignalAt ??= now
     if (now - firstSignalAt > repeatedWithin) process.exit(code)
+  })
+}
+
+/** M4. Without a listener a broken pipe ends the process with a stack trace. */
+let hasReader = true
+for (const output of [process.stdout, process.stderr]) {
+  output.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error
+    if (hasReader && codeWhenStopped !== 0) codeWhenStopped = 141
+    if (hasReader) process.kill(process.pid, "SIGTERM")
+    hasReader = false
   })
 }
 

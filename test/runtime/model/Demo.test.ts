@@ -194,6 +194,9 @@ layer(environment)("Demo", (it) => {
         ["search for the word first", { pattern: "first", path: "." }],
         ["count TODO in total in files under packages/b.", { pattern: "TODO", path: "packages/b" }],
         ["is fooBar used anywhere?", { pattern: "fooBar", path: "." }],
+        ["how many Effect.fn( calls are under packages?", { pattern: "Effect.fn(", path: "packages" }],
+        ["who calls fail() in packages/b?", { pattern: "fail(", path: "packages/b" }],
+        ["is Effect.gen used?", { pattern: "Effect.gen", path: "." }],
         ["TODO in README.md?", { pattern: "TODO", path: "README.md" }]
       ] as const) {
         const { calls } = yield* ask([user(`/files ${question}`)])

@@ -51,7 +51,7 @@ export const ending = (history: History): ReadonlyArray<Fault> => {
       severity: "error",
       index,
       path: "",
-      message: "the last message must be the user's",
+      message: "a request ends with a message of the user; only an archive may end so",
       edits: [
         {
           index,

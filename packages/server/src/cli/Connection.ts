@@ -12,6 +12,7 @@ import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type * as ApiError from "../api/ApiError.ts"
 import * as Client from "../api/Client.ts"
 import { defaults } from "../Config.ts"
 import * as Token from "../Token.ts"
@@ -84,7 +85,8 @@ export const open = Effect.fn("Connection.open")(function* (options: {
 /** Turns what a call can fail with into words for people. */
 export const explain = (baseUrl: string, error: unknown): ServerUnusable => {
   if (error instanceof ServerUnusable) return error
-  if (isProblem(error)) return new ServerUnusable({ problem: `${error.title}: ${error.detail}`, advice: error.hint })
+  if (isProblem(error))
+    return new ServerUnusable({ problem: error.detail, advice: advice.get(error.code) ?? error.hint })
   return unreachable(baseUrl)
 }
 
@@ -119,7 +121,16 @@ const unreachable = (baseUrl: string): ServerUnusable =>
 const refused = (problem: string): ServerUnusable =>
   new ServerUnusable({ problem: `The server refused: ${problem}`, advice: "Check the token and the session." })
 
+/** What to do at a terminal, where the hint speaks to somebody who sends requests. */
+const advice: ReadonlyMap<string, string> = new Map([
+  ["session-not-found", "`turnstep sessions ls` lists those there are."],
+  ["session-exists", "Choose another id with --session, or leave it out."],
+  ["agent-not-found", "Leave --agent out, or name one of these."],
+  ["invalid-request", "`--help` behind the command says what it takes."],
+  ["unauthorized", "Name the folder of this very server with --data, or set TURNSTEP_TOKEN to its token."]
+] satisfies ReadonlyArray<readonly [ApiError.Code, string]>)
+
 const isProblem = (
   error: unknown
-): error is { readonly title: string; readonly detail: string; readonly hint: string } =>
-  typeof error === "object" && error !== null && "hint" in error && "title" in error && "detail" in error
+): error is { readonly code: string; readonly detail: string; readonly hint: string } =>
+  typeof error === "object" && error !== null && "hint" in error && "code" in error && "detail" in error

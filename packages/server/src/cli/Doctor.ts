@@ -12,15 +12,18 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import * as net from "node:net"
 import * as Config from "../Config.ts"
 import * as Token from "../Token.ts"
-import { CommandFailed } from "./Connection.ts"
+import { bracketed, isWildcard } from "../http/Access.ts"
+import * as Connection from "./Connection.ts"
 import * as Settings from "./Settings.ts"
 
 /** What a check found. `advice` says what to do when it is not well. */
@@ -47,13 +50,13 @@ export const command = Command.make(
             folder(settings.success.data.value),
             workspace(settings.success.workspace.value),
             token(settings.success.data.value),
-            port(settings.success.host.value, settings.success.port.value),
+            port(settings.success),
             storage(settings.success),
             model(settings.success.model.value),
             mcp(settings.success.mcp)
           ]).pipe(Effect.map((found) => found.flat()))
     yield* Console.log(json ? JSON.stringify(findings, undefined, 2) : findings.map(line).join("\n"))
-    if (findings.some((finding) => !finding.isWell)) return yield* new CommandFailed({ exitCode: 1 })
+    if (findings.some((finding) => !finding.isWell)) return yield* new Connection.CommandFailed({ exitCode: 1 })
   })
 ).pipe(Command.withDescription("Check what a server needs here, and say what to do about what is missing"))
 
@@ -115,18 +118,35 @@ const token = Effect.fnUntraced(function* (data: string) {
     : ({ check: "token", isWell: false, found: read.failure.message } satisfies Finding)
 })
 
-const port = (host: string, wanted: number) =>
-  Effect.callback<Finding>((resume) => {
-    const server = net.createServer()
-    const tell = (finding: Omit<Finding, "check">) => resume(Effect.succeed({ check: "port", ...finding }))
-    server.once("error", (error) =>
-      tell({
+/** The port is free, or taken by the server whose token this is: then all is well already. */
+const port = Effect.fnUntraced(function* ({ data, host, port }: Config.Config) {
+  const address = `${host.value}:${port.value}`
+  const fault = yield* bindFault(host.value, port.value)
+  if (fault === undefined) return { check: "port", isWell: true, found: `${address} is free` } satisfies Finding
+  const running = yield* Connection.open({
+    server: `http://${isWildcard(host.value) ? "127.0.0.1" : bracketed(host.value)}:${port.value}`,
+    data: data.value
+  }).pipe(Effect.option, Effect.provide(FetchHttpClient.layer))
+  return Option.isSome(running)
+    ? ({
+        check: "port",
+        isWell: true,
+        found: `${address} has turnstep ${running.value.info.version} on it`
+      } satisfies Finding)
+    : ({
+        check: "port",
         isWell: false,
-        found: `${host}:${wanted} cannot be bound (${Reflect.get(error, "code")})`,
-        advice: "A server may be running already; otherwise choose another port with --port."
-      })
-    )
-    server.listen(wanted, host, () => server.close(() => tell({ isWell: true, found: `${host}:${wanted} is free` })))
+        found: `${address} cannot be bound (${fault})`,
+        advice: "Something else may be running there: choose another port with --port."
+      } satisfies Finding)
+})
+
+/** Why an address cannot be listened on, if it cannot. */
+const bindFault = (host: string, port: number) =>
+  Effect.callback<string | undefined>((resume) => {
+    const server = net.createServer()
+    server.once("error", (error) => resume(Effect.succeed(String(Reflect.get(error, "code")))))
+    server.listen(port, host, () => server.close(() => resume(Effect.undefined)))
     return Effect.sync(() => server.close())
   })
 

@@ -1,7 +1,7 @@
 /**
  * `turnstep sessions ls|show`: what is on record, as tables or JSON.
  *
- * Owns: the tables. Does not own: the record (`api/`).
+ * Owns: the tables. Does not own: the record (`api/`), or what may reach a terminal (`Transcript`).
  */
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
@@ -12,6 +12,7 @@ import * as Flag from "effect/cli/Flag"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type { SessionSummary } from "../api/Body.ts"
 import * as Connection from "./Connection.ts"
+import { brief, clean } from "./Transcript.ts"
 
 const json = Flag.Boolean("json").pipe(Flag.withDescription("print JSON instead of a table"), Flag.withDefault(false))
 
@@ -53,15 +54,17 @@ const show = Command.make(
       const params = { session: options.session }
       const [session, messages, turns] = yield* Effect.all([
         client.sessions.get({ params }),
-        client.record.messages({ params, query: { limit: 1000 } }),
-        client.turns.list({ params, query: { limit: 1000 } })
+        every((after) => client.record.messages({ params, query: { limit: 1000, ...after } })),
+        every((after) => client.turns.list({ params, query: { limit: 1000, ...after } }))
       ]).pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
       if (options.json) {
-        return yield* Console.log(JSON.stringify({ session, turns: turns.data, messages: messages.data }, undefined, 2))
+        return yield* Console.log(JSON.stringify({ session, turns, messages }, undefined, 2))
       }
       yield* Console.log(table([session]))
-      for (const turn of turns.data) yield* Console.log(`${turn.id}  ${turn.state}`)
-      for (const message of messages.data) {
+      for (const { error, id, state } of turns) {
+        yield* Console.log(clean(`${id}  ${state}${error === undefined ? "" : `: ${error.message} [${error.code}]`}`))
+      }
+      for (const message of messages) {
         const text = message.parts.map((part) =>
           part.type === "text" || part.type === "reasoning"
             ? part.text
@@ -72,7 +75,7 @@ const show = Command.make(
         const answers = (message.answers ?? []).map(
           ({ name, result }) => `[${name} gave ${typeof result === "string" ? result : JSON.stringify(result)}]`
         )
-        yield* Console.log(`\n${message.role}: ${[...text, ...answers].join("\n")}`)
+        yield* Console.log(clean(`\n${message.role}: ${[...text, ...answers].join("\n")}`))
       }
     },
     Connection.report,
@@ -85,6 +88,23 @@ export const command = Command.make("sessions").pipe(
   Command.withSubcommands([ls, show])
 )
 
+/** All of a list that comes in pages. */
+const every = <A, E>(
+  page: (after: {
+    readonly after?: string
+  }) => Effect.Effect<{ readonly data: ReadonlyArray<A>; readonly next: string | null }, E>
+) =>
+  Effect.gen(function* () {
+    const first = yield* page({})
+    const all = [...first.data]
+    for (let next = first.next; next !== null;) {
+      const found = yield* page({ after: next })
+      all.push(...found.data)
+      next = found.next
+    }
+    return all
+  })
+
 const table = (sessions: ReadonlyArray<SessionSummary>): string => {
   const rows = [
     ["ID", "STATUS", "TURNS", "EVENTS", "UPDATED", "TITLE"],
@@ -94,7 +114,7 @@ const table = (sessions: ReadonlyArray<SessionSummary>): string => {
       String(turns),
       String(headSeq),
       DateTime.formatIso(DateTime.makeUnsafe(updatedAt)),
-      title ?? ""
+      brief(title ?? "")
     ])
   ]
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []

@@ -14,7 +14,7 @@ export interface Question {
 
 /**
  * Reads a question. The folder follows "under", "in", …; the word is the first of:
- * something quoted, a word in capitals, the word after "for", an identifier.
+ * something quoted, a call as `name(`, a word in capitals, the word after "for", an identifier.
  */
 export const read = (question: string): Question => {
   const place = placeOf(question)
@@ -39,9 +39,10 @@ const placeOf = (question: string) => {
 
 const wordOf = (text: string): string | undefined =>
   /(?<!\w)(["'`])(\S(?:.*?\S)?)\1(?!\w)/.exec(text)?.[2] ??
+  /(?<![\w.])[\w$]+(?:\.[\w$]+)*\(/.exec(text)?.[0] ??
   /\b[A-Z][A-Z0-9_]+\b/.exec(text)?.[0] ??
   afterFor(text) ??
-  /\b(?:\w*[a-z][A-Z]\w*|\w+_\w+)\b/.exec(text)?.[0]
+  /\b(?:\w+(?:\.\w+)+|\w*[a-z][A-Z]\w*|\w+_\w+)\b/.exec(text)?.[0]
 
 const afterFor = (text: string): string | undefined => {
   const found = /\bfor\s+(?:(?:the|a|an|any|all|word|text|string|uses|of)\s+)*([^\s"'`?!.,;:]+)/i.exec(text)?.[1]
