@@ -352,6 +352,28 @@ describe("nonsense", () => {
     assert.strictEqual(verify("openai-responses", items, { turn: "terminated" }).length, count)
   })
 
+  it("takes out of a list of calls what is none", () => {
+    const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } }
+    const history = (calls: ReadonlyArray<unknown>) => [
+      { role: "user", content: "go" },
+      { role: "assistant", content: "so", tool_calls: calls },
+      { role: "tool", tool_call_id: "a", content: "r" },
+      { role: "user", content: "and" }
+    ]
+    const { changes, messages, remaining } = repair("openai-chat", history([null, call, "x", 3, []]))
+    assert.deepStrictEqual(messages, history([call]))
+    assert.isEmpty(remaining)
+    assert.deepStrictEqual(
+      changes.flatMap(({ dropped = [] }) => dropped),
+      [null, "x", 3, []]
+    )
+    const none = [
+      { role: "user", content: "go" },
+      { role: "assistant", content: "so", tool_calls: [null] }
+    ]
+    assert.deepStrictEqual(repair("openai-chat", none).messages, [none[0], { role: "assistant", content: "so" }])
+  })
+
   it("never makes verify or repair throw, and is repaired once", () => {
     const json = fc.jsonValue({ maxDepth: 4 }) as fc.Arbitrary<unknown>
     const field = fc.constantFrom(

@@ -4,7 +4,7 @@
  * Owns: their form. Legacy `function_call`/`function` pairs are left as they are.
  */
 import { inspectText } from "../Arguments.ts"
-import { empty, error, found, rewriting, unknownRole } from "../Blemish.ts"
+import { empty, error, found, removal, rewriting, unknownRole } from "../Blemish.ts"
 import type { Rules } from "../Contract.ts"
 import type { Blemish, Call, CallForm, Edit, Entry, Fault, Format, History } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
@@ -30,22 +30,17 @@ const entry = (message: unknown, index: number): Entry => {
     case "function":
       return { ...silent, role: "tool" }
     case "assistant": {
-      const calls = listOf(message, "tool_calls")
-      if (calls.length === 0) return assistant
-      return {
-        role: "assistant",
-        speaks: true,
-        calls: calls.map((call, slot) => callOf(call, index, slot)),
-        results: []
-      }
+      const calls = listOf(message, "tool_calls").flatMap((call, slot) =>
+        isObject(call) ? [callOf(call, index, slot)] : []
+      )
+      return calls.length === 0 ? assistant : { role: "assistant", speaks: true, calls, results: [] }
     }
     default:
       return silent
   }
 }
 
-const callOf = (value: unknown, message: number, slot: number): Call => {
-  const call = isObject(value) ? value : {}
+const callOf = (call: JsonObject, message: number, slot: number): Call => {
   const family = call["type"] === "custom" ? "custom" : "function"
   const body = call[family]
   const said = isObject(body) ? body : {}
@@ -76,7 +71,7 @@ const hasContent = ({ content }: JsonObject): boolean =>
   (typeof content === "string" && content !== "") || (Array.isArray(content) && content.length > 0)
 
 const inspectCall = (value: unknown, _: JsonObject, { rules }: History): ReadonlyArray<Blemish> | undefined => {
-  if (!isObject(value)) return undefined
+  if (!isObject(value)) return [error("PART_MISPLACED", "", "is no call", removal("what is no call", value))]
   const key = value["type"] === "custom" ? "custom" : "function"
   const body = value[key]
   if (!isObject(body)) return undefined
