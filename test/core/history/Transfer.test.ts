@@ -119,6 +119,84 @@ describe("A history from elsewhere", () => {
     )
   }
 
+  const go = { role: "user", content: "go" }
+  const chatCall = { id: "a", type: "function", function: { name: "f", arguments: "{}" } }
+  const outputs = [
+    { type: "input_text", text: "kept" },
+    { type: "input_image", image_url: "https://x.test/word" }
+  ]
+  const thought = { type: "reasoning", id: "rs_1", summary: [], content: [{ type: "reasoning_text", text: "word" }] }
+  const modelCall = { functionCall: { name: "f", args: {} } }
+  const image = { inlineData: { mimeType: "image/png", data: "word" } }
+  /** Messages with something that few histories have and messages of a session do not. */
+  const rare: ReadonlyArray<readonly [what: string, FormatName, ReadonlyArray<unknown>]> = [
+    [
+      "a refusal as a part",
+      "openai-chat",
+      [go, { role: "assistant", content: [{ type: "refusal", refusal: "word" }] }]
+    ],
+    ["a refusal beside a text", "openai-chat", [go, { role: "assistant", content: "so", refusal: "word" }]],
+    ["sound", "openai-chat", [go, { role: "assistant", content: "so", audio: { id: "word" } }]],
+    ["who spoke", "openai-chat", [{ ...go, name: "word" }]],
+    ["reasoning of a router", "openai-chat", [go, { role: "assistant", content: "so", reasoning_details: ["word"] }]],
+    [
+      "an image in a result",
+      "openai-chat",
+      [
+        go,
+        { role: "assistant", content: null, tool_calls: [chatCall] },
+        { role: "tool", tool_call_id: "a", content: [{ type: "image_url", image_url: { url: "https://x.test/word" } }] }
+      ]
+    ],
+    [
+      "an image in a result",
+      "openai-responses",
+      [
+        go,
+        { type: "function_call", call_id: "a", name: "f", arguments: "{}" },
+        { type: "function_call_output", call_id: "a", output: outputs }
+      ]
+    ],
+    ["reasoning in the open", "openai-responses", [go, thought, { role: "assistant", content: "so" }]],
+    [
+      "sources",
+      "openai-responses",
+      [go, { role: "assistant", content: [{ type: "output_text", text: "so", annotations: [{ url: "word" }] }] }]
+    ],
+    [
+      "sound",
+      "openai-responses",
+      [
+        go,
+        {
+          role: "assistant",
+          content: [
+            { type: "output_text", text: "so" },
+            { type: "output_audio", data: "word" }
+          ]
+        }
+      ]
+    ],
+    ["sources", "anthropic", [go, { role: "assistant", content: [{ type: "text", text: "so", citations: ["word"] }] }]],
+    [
+      "an image in a result",
+      "gemini",
+      [
+        { role: "user", parts: [{ text: "go" }] },
+        { role: "model", parts: [modelCall] },
+        { role: "user", parts: [{ functionResponse: { name: "f", response: { output: "r" }, parts: [image] } }] }
+      ]
+    ],
+    ["options of a message", "ai-sdk-model", [{ ...go, providerOptions: { anthropic: { effort: "word" } } }]],
+    ["metadata", "ai-sdk-ui", [{ id: "1", role: "user", parts: [{ type: "text", text: "go" }], metadata: ["word"] }]]
+  ]
+  for (const [what, format, messages] of rare) {
+    it(`says that it could not take along ${what}: ${format}`, () => {
+      const found = imported({ format, messages })
+      assert.include(JSON.stringify([found.messages, found.report]), "word")
+    })
+  }
+
   it("costs what it is long, however many calls a batch has and in whatever order they are answered", () => {
     const ids = Array.from({ length: 50_000 }, (_, index) => `c${index}`)
     const batch: ReadonlyArray<readonly [FormatName, ReadonlyArray<unknown>]> = [

@@ -55,6 +55,8 @@ export interface Reading {
   /** A result; without a name it gets the name of its call. */
   readonly answer: (answer: Omit<Answer, "name"> & { readonly name?: string | undefined }) => void
   readonly lose: (index: number, note: string, content: unknown, path?: string) => void
+  /** Tells of the members of an object that are not among those its reader knows, if they say anything. */
+  readonly rest: (index: number, object: JsonObject, known: ReadonlySet<string>, path?: string) => void
   readonly done: () => Read
 }
 
@@ -63,6 +65,8 @@ export const reading = (): Reading => {
   const lost: Array<Lost> = []
   const names = new Map<string, string>()
   let answers: Array<Answer> | undefined
+  const lose: Reading["lose"] = (index, note, content, path = "") =>
+    void lost.push({ at: step(index) + path, note, content })
   return {
     user: (parts) => {
       answers = undefined
@@ -77,7 +81,12 @@ export const reading = (): Reading => {
       if (answers === undefined) messages.push({ role: "tool", answers: (answers = []) })
       answers.push({ ...answer, name: name ?? names.get(answer.wireId) ?? "unknown" })
     },
-    lose: (index, note, content, path = "") => lost.push({ at: step(index) + path, note, content }),
+    lose,
+    rest: (index, object, known, path) => {
+      for (const [key, value] of Object.entries(object)) {
+        if (!known.has(key) && saysSomething(value)) lose(index, unknownMember, value, `${path ?? ""}${step(key)}`)
+      }
+    },
     done: () => ({ messages, lost })
   }
 }
@@ -87,6 +96,19 @@ export const systemPrompt = "a system message: the agent brings its own instruct
 
 /** Why a part is not read. */
 export const unknownPart = "a part that messages of a session cannot carry"
+
+/** What of a result is not read where results are texts. */
+export const otherContent = "content of a result that is not text"
+
+/** Why a member of a message or a part is not read. */
+const unknownMember = "a member that messages of a session do not have"
+
+/** The names of members that a reader knows, beside those that only tell an object from others or are for a cache. */
+export const members = (...names: ReadonlyArray<string>): ReadonlySet<string> =>
+  new Set([...names, "type", "role", "id", "status", "state", "index", "cache_control"])
+
+const saysSomething = (value: unknown): boolean =>
+  typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value)
 
 /** A value as JSON. */
 export const json = (value: unknown): Json => Canonical.toJson(value)

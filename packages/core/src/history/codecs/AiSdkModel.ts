@@ -12,7 +12,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type { Json } from "../../Canonical.ts"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Reading } from "../Codec.ts"
-import { eachWith, json, reading, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
+import { eachWith, json, members, reading, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
 import { isObject, listOf, step, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
 import { legal } from "../ToolName.ts"
@@ -116,6 +116,7 @@ const read: Codec["read"] = (messages) => {
   messages.forEach((message, index) => {
     if (!isObject(message)) return into.lose(index, unknownPart, message)
     const { content, role } = message
+    if (role === "user" || role === "assistant" || role === "tool") into.rest(index, message, known)
     switch (role) {
       case "user":
         return into.user(userParts(content, index, into))
@@ -131,6 +132,8 @@ const read: Codec["read"] = (messages) => {
   })
   return into.done()
 }
+
+const known = members("content")
 
 const userParts = (content: unknown, index: number, into: Reading): ReadonlyArray<UserPart> => {
   if (!Array.isArray(content)) return [{ type: "text", text: textOfAny(content) }]

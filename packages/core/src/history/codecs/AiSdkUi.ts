@@ -8,7 +8,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type { Json } from "../../Canonical.ts"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Reading } from "../Codec.ts"
-import { json, reading, resultText, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
+import { json, members, reading, resultText, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
 import { isObject, listOf, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
 import { legal } from "../ToolName.ts"
@@ -110,7 +110,9 @@ const read: Codec["read"] = (messages) => {
   const into = reading()
   messages.forEach((message, index) => {
     if (!isObject(message)) return into.lose(index, unknownPart, message)
-    switch (message["role"]) {
+    const { role } = message
+    if (role === "user" || role === "assistant") into.rest(index, message, known)
+    switch (role) {
       case "user":
         return into.user(listOf(message, "parts").flatMap((part, slot) => readUser(part, index, slot, into)))
       case "assistant":
@@ -123,6 +125,8 @@ const read: Codec["read"] = (messages) => {
   })
   return into.done()
 }
+
+const known = members("parts", "createdAt")
 
 const readUser = (part: unknown, index: number, slot: number, into: Reading): ReadonlyArray<UserPart> => {
   if (isObject(part) && part["type"] === "text") {

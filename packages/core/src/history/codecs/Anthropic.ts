@@ -11,8 +11,10 @@ import type { Codec, Lose, Reading } from "../Codec.ts"
 import {
   eachWith,
   json,
+  members,
   optionsField,
   optionsOf,
+  otherContent,
   reading,
   resultAsText,
   systemPrompt,
@@ -139,17 +141,21 @@ const readUser = (content: unknown, index: number, into: Reading): void => {
     content.flatMap((block: unknown, slot): ReadonlyArray<UserPart> => {
       if (isObject(block) && block["type"] === "tool_result") {
         const inner = listOf(block, "content").filter((part) => isObject(part) && part["type"] !== "text")
-        if (inner.length > 0)
-          into.lose(index, "content of a result that is not text", inner, `/content/${slot}/content`)
+        if (inner.length > 0) into.lose(index, otherContent, inner, `/content/${slot}/content`)
         return []
       }
       const part = isObject(block) ? userPart(block) : undefined
-      if (part !== undefined) return [part]
+      if (isObject(block) && part !== undefined) {
+        into.rest(index, block, known, `/content/${slot}`)
+        return [part]
+      }
       into.lose(index, unknownPart, block, `/content/${slot}`)
       return []
     })
   )
 }
+
+const known = members("text", "source", "title", "thinking", "signature", "data", "name", "input")
 
 const userPart = (block: JsonObject): UserPart | undefined => {
   if (block["type"] === "text") return { type: "text", text: textOfAny(block["text"]) }
@@ -165,7 +171,10 @@ const assistantParts = (content: unknown, index: number, into: Reading): Readonl
   if (!Array.isArray(content)) return content === "" ? [] : [{ type: "text", text: textOfAny(content) }]
   return content.flatMap((block: unknown, slot): ReadonlyArray<PastPart> => {
     const part = isObject(block) ? assistantPart(block) : undefined
-    if (part !== undefined) return [part]
+    if (isObject(block) && part !== undefined) {
+      into.rest(index, block, known, `/content/${slot}`)
+      return [part]
+    }
     into.lose(index, unknownPart, block, `/content/${slot}`)
     return []
   })

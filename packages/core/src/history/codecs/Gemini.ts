@@ -11,6 +11,7 @@ import type { Codec, Lose, Reading } from "../Codec.ts"
 import {
   eachWith,
   json,
+  members,
   optionsField,
   optionsOf,
   reading,
@@ -125,9 +126,10 @@ const read: Codec["read"] = (messages) => {
       )
       return
     }
-    for (const part of parts) {
+    for (const [slot, part] of parts.entries()) {
       const result = isObject(part) ? part["functionResponse"] : undefined
       if (!isObject(result)) continue
+      into.rest(index, result, knownResult, `/parts/${slot}/functionResponse`)
       const id = textOf(result, "id")
       const name = textOf(result, "name") ?? ""
       const call = open.take(id === undefined ? [`named ${name}`] : [`id ${id}`, `without id ${name}`])
@@ -137,6 +139,8 @@ const read: Codec["read"] = (messages) => {
   })
   return into.done()
 }
+
+const knownResult = members("name", "response")
 
 const partsOf = (message: unknown): ReadonlyArray<unknown> => (isObject(message) ? listOf(message, "parts") : [])
 

@@ -11,7 +11,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Lose, Reading } from "../Codec.ts"
-import { eachWith, json, reading, resultAsText, systemPrompt, textOfAny, unknownPart } from "../Codec.ts"
+import { eachWith, json, members, reading, resultAsText, systemPrompt, textOfAny, unknownPart } from "../Codec.ts"
 import { textIn } from "../formats/Content.ts"
 import { isObject, listOf, step, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
@@ -97,8 +97,10 @@ const read: Codec["read"] = (messages) => {
     const { content, role } = message
     switch (role) {
       case "user":
+        into.rest(index, message, known.user)
         return into.user(userParts(content, index, into))
       case "assistant":
+        into.rest(index, message, known.assistant)
         return into.assistant(assistantParts(message, index, into))
       case "tool":
         return into.answer({
@@ -114,6 +116,11 @@ const read: Codec["read"] = (messages) => {
     }
   })
   return into.done()
+}
+
+const known = {
+  user: members("content"),
+  assistant: members("content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
 }
 
 const userParts = (content: unknown, index: number, into: Reading): ReadonlyArray<UserPart> => {
@@ -136,7 +143,9 @@ const userParts = (content: unknown, index: number, into: Reading): ReadonlyArra
 
 const assistantParts = (message: JsonObject, index: number, into: Reading): ReadonlyArray<PastPart> => {
   const thought = textOf(message, "reasoning_content") ?? textOf(message, "reasoning")
-  const said = textIn(message["content"]) || textOf(message, "refusal") || ""
+  const said = [spoken(message["content"], index, into), textOf(message, "refusal") ?? ""]
+    .filter((text) => text !== "")
+    .join("\n")
   if (message["function_call"] !== undefined) into.lose(index, unknownPart, message["function_call"], "/function_call")
   return [
     ...(thought === undefined ? [] : [{ type: "reasoning", text: thought } as const]),
@@ -153,6 +162,19 @@ const assistantParts = (message: JsonObject, index: number, into: Reading): Read
       return [{ type: "tool-call", wireId: textOf(call, "id") ?? "", name, params: json(params) }]
     })
   ]
+}
+
+/** The words of an answer; a refusal is one as well. */
+const spoken = (content: unknown, index: number, into: Reading): string => {
+  if (!Array.isArray(content)) return textOfAny(content)
+  return content
+    .flatMap((part: unknown, slot): ReadonlyArray<string> => {
+      const text = isObject(part) ? (textOf(part, "text") ?? textOf(part, "refusal")) : undefined
+      if (text !== undefined) return [text]
+      if (!isObject(part) || part["text"] !== "") into.lose(index, unknownPart, part, `/content/${slot}`)
+      return []
+    })
+    .join("\n")
 }
 
 export const OpenAiChat: Codec = {

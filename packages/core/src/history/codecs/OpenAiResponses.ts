@@ -11,8 +11,10 @@ import type { Codec, Lose, Reading } from "../Codec.ts"
 import {
   eachWith,
   json,
+  members,
   optionsField,
   optionsOf,
+  otherContent,
   reading,
   resultAsText,
   systemPrompt,
@@ -104,10 +106,15 @@ const read: Codec["read"] = (messages) => {
   }
   messages.forEach((value, index) => {
     if (!isObject(value)) return into.lose(index, unknownPart, value)
-    const part = answerPart(value)
-    if (part !== undefined) return void answer.push(...part)
+    const part = answerPart(value, index, into)
+    if (part !== undefined) {
+      into.rest(index, value, known)
+      return void answer.push(...part)
+    }
     if (value["type"] === "function_call_output" || value["type"] === "custom_tool_call_output") {
       if (answer.length > 0) flush()
+      const others = listOf(value, "output").filter((part) => isObject(part) && textOf(part, "text") === undefined)
+      if (others.length > 0) into.lose(index, otherContent, others, "/output")
       return into.answer({
         wireId: textOf(value, "call_id") ?? "",
         isFailure: false,
@@ -125,18 +132,29 @@ const read: Codec["read"] = (messages) => {
   return into.done()
 }
 
+const known = members("content", "summary", "encrypted_content", "call_id", "name", "arguments", "input", "phase")
+const knownText = members("text", "refusal", "logprobs")
+
 /** What an item adds to the answer of the model; `undefined` for an item that is no part of one. */
-const answerPart = (value: JsonObject): ReadonlyArray<PastPart> | undefined => {
+const answerPart = (value: JsonObject, index: number, into: Reading): ReadonlyArray<PastPart> | undefined => {
   const { content, role, type } = value
   if (role === "assistant" && (type === undefined || type === "message")) {
     const text = Array.isArray(content)
       ? content
-          .map((part: unknown) => (isObject(part) ? (textOf(part, "text") ?? textOf(part, "refusal") ?? "") : ""))
+          .map((part: unknown, slot) => {
+            const text = isObject(part) ? (textOf(part, "text") ?? textOf(part, "refusal")) : undefined
+            if (isObject(part) && (text !== undefined || part["text"] === "")) {
+              into.rest(index, part, knownText, `/content/${slot}`)
+            } else into.lose(index, unknownPart, part, `/content/${slot}`)
+            return text ?? ""
+          })
           .join("")
       : textOfAny(content)
     return text === "" ? [] : [{ type: "text", text }]
   }
   if (type === "reasoning") {
+    const thoughts = listOf(value, "content")
+    if (thoughts.length > 0) into.lose(index, unknownPart, thoughts, "/content")
     const text = listOf(value, "summary").map((part) => (isObject(part) ? (textOf(part, "text") ?? "") : ""))
     const ids = { itemId: textOf(value, "id"), reasoningEncryptedContent: textOf(value, "encrypted_content") }
     return [{ type: "reasoning", text: text.join("\n"), ...optionsField("openai", ids) }]
