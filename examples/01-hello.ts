@@ -18,7 +18,7 @@ const assistant = Agent.make("assistant", { instructions: "Answer in one sentenc
 
 const program = Effect.gen(function* () {
   const session = yield* Session.open()
-  const outcome = yield* session.run("/time") // a value: Answered, BudgetSpent or Cancelled
+  const outcome = yield* session.run("/time") // a value: Answered, BudgetSpent, Tripped or Cancelled
   yield* Console.log(outcome)
 })
 

@@ -1,5 +1,5 @@
 // A message history that a provider refuses, checked and mended in your own program. Run it:
-//   node -C @turnstep/source examples/02-repair.ts
+//   npx node -C @turnstep/source examples/02-repair.ts
 import { repair } from "@turnstep/core/history/Repair"
 import { refusals, verify } from "@turnstep/core/history/Verify"
 

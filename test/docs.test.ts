@@ -1,5 +1,6 @@
 /** What the documents name is there. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Question from "@turnstep/runtime/model/demo/Question"
 import * as fs from "node:fs"
 import * as path from "node:path"
 
@@ -14,7 +15,28 @@ const documents = [
 const isThere = (name: string): boolean =>
   ["", ".ts", ".test.ts"].some((end) => fs.existsSync(path.join(repository, name + end)))
 
+/** All of a text that a pattern's first group finds in the documents. */
+const found = (pattern: RegExp): ReadonlyArray<string> =>
+  documents.flatMap((document) =>
+    [...fs.readFileSync(path.join(repository, document), "utf8").matchAll(pattern)].map(([, text = ""]) => text)
+  )
+
 describe("The documents", () => {
+  it("ask the demo only what it understands", () => {
+    const questions = found(/"\/files ([^"]+)"/g)
+    assert.isAbove(questions.length, 2)
+    assert.isEmpty(questions.filter((question) => Question.read(question).word === undefined))
+  })
+
+  it("say how long the first example is", () => {
+    const lines = fs.readFileSync(path.join(repository, "examples/01-hello.ts"), "utf8").trimEnd().split("\n")
+    assert.deepStrictEqual(found(/01-hello\.ts\) is (\d+) lines/g), [String(lines.length)])
+  })
+
+  it("keep the README on a page", () => {
+    assert.isAtMost(fs.readFileSync(path.join(repository, "README.md"), "utf8").trimEnd().split("\n").length, 120)
+  })
+
   for (const document of documents) {
     it(`name what is there: ${document}`, () => {
       const text = fs.readFileSync(path.join(repository, document), "utf8")

@@ -59,6 +59,19 @@ layer(NodeServices.layer, { excludeTestServices: true })("The command line", (it
     }).pipe(Effect.scoped)
   )
 
+  it.effect("says where it looked for a server's token, and how to get one", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Folder.make({})
+      const command = yield* Command.start(["sessions", "ls"], { cwd })
+      assert.strictEqual(yield* command.exit, 1)
+      const file = `${cwd}/.turnstep/token`
+      assert.match(
+        command.stderr(),
+        new RegExp(`^turnstep: There is no token in ${file}. Start a server here with .*\n$`)
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("ends quietly when nobody reads what it says any more", () =>
     Effect.gen(function* () {
       const server = yield* standing

@@ -61,7 +61,7 @@ layer(Layer.merge(NodeServices.layer, SecureRandom.layerWebCrypto))("Token", (it
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
       const data = yield* folder
-      assert.match((yield* Effect.flip(Token.read(data))).message, /NotFound/)
+      assert.strictEqual((yield* Effect.flip(Token.read(data)))._tag, "TokenMissing")
       yield* fs.makeDirectory(data)
       yield* fs.writeFileString(yield* Token.fileIn(data), "too-short")
       const { message } = yield* Effect.flip(Token.ensure(data))

@@ -14,6 +14,13 @@ import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 
+/** There is no token yet: no server was started with this folder. */
+export class TokenMissing extends Schema.TaggedError<TokenMissing>()("TokenMissing", { file: Schema.String }) {
+  override get message() {
+    return `There is no token in ${this.file}.`
+  }
+}
+
 /** The token cannot be read from its file, or written to it. */
 export class TokenUnusable extends Schema.TaggedError<TokenUnusable>()("TokenUnusable", {
   file: Schema.String,
@@ -32,7 +39,9 @@ export const fileIn = (data: string): Effect.Effect<string, never, Path.Path> =>
 export const read = Effect.fn("Token.read")(function* (data: string) {
   const fs = yield* FileSystem.FileSystem
   const file = yield* fileIn(data)
-  const text = yield* Effect.mapError(fs.readFileString(file), (error) => unusable(file, `${error.reason._tag}.`))
+  const text = yield* Effect.mapError(fs.readFileString(file), ({ reason }) =>
+    reason._tag === "NotFound" ? new TokenMissing({ file }) : unusable(file, `${reason._tag}.`)
+  )
   const token = text.trim()
   if (!/^[\x21-\x7e]{32,}$/.test(token)) return yield* unusable(file, "it is shorter than 32 characters or has others.")
   return Redacted.make(token)

@@ -106,8 +106,8 @@ const tokenFor = Effect.fnUntraced(function* (data: string) {
     Token.read(data),
     (error) =>
       new ServerUnusable({
-        problem: `There is no usable token: ${error.message}`,
-        advice: "Start a server here with `turnstep dev`, name its folder with --data, or set TURNSTEP_TOKEN."
+        problem: error.message,
+        advice: "Start a server here with `turnstep dev`, name the folder of one with --data, or set TURNSTEP_TOKEN."
       })
   )
 })
