@@ -53,6 +53,7 @@ export const render = (screen: Screen, event: StreamEvent): string => {
     case "inbox.applied":
       return event.data.step > 1 ? line(screen, `↳ ${event.data.itemId} read at step ${event.data.step}`) : ""
     case "inbox.returned":
+      if (event.data.reason === "withdrawn") return line(screen, `↳ ${event.data.itemId} was taken back unread`)
       return line(
         screen,
         event.data.disposition === "follow-up"
