@@ -43,6 +43,24 @@ describe("turnstep migrate", () => {
     })
   )
 
+  it.live("says that there is no such database, as the doctor does, who looks without touching", () =>
+    Effect.gen(function* () {
+      const url = Redacted.value(yield* Postgres.freshUrl())
+      const missing = url.replace(new URL(url).pathname, "/none_of_this_name")
+      const port = ["--port", "0"]
+      for (const args of [["migrate"], ["doctor", ...port]]) {
+        const refused = yield* ran(args, missing)
+        assert.strictEqual(refused.code, 1)
+        assert.match(refused.stderr + refused.stdout, /none_of_this_name does not exist\. Create it/)
+      }
+      const well = yield* ran(["doctor", ...port], url)
+      assert.strictEqual(well.code, 0, well.stdout)
+      assert.match(well.stdout, /✓ storage: PostgreSQL at .* lets us in/)
+      const tables = Effect.flatMap(SqlClient, (sql) => sql`select from pg_tables where schemaname = 'public'`)
+      assert.isEmpty(yield* Effect.provide(tables, PostgresLayer.layer({ url: Redacted.make(url) })))
+    }).pipe(Effect.scoped)
+  )
+
   it.live("says that the user may not, and who may", () =>
     Effect.gen(function* () {
       const url = yield* Postgres.freshUrl()

@@ -8,6 +8,7 @@
 import * as Pglite from "@turnstep/runtime/database/Pglite"
 import * as Postgres from "@turnstep/runtime/database/Postgres"
 import * as Migrations from "@turnstep/runtime/sql/Migrations"
+import { stateOf } from "@turnstep/runtime/sql/SqlFailure"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
@@ -57,6 +58,7 @@ const problemOf = (error: SqlError.SqlError): string => {
     case "AuthorizationError":
       return "does not let this user create its tables. Run `turnstep migrate` as one who may, grant CREATE on the schema, or use another user."
     default:
+      if (stateOf(error) === "3D000") return "does not exist. Create it, or correct DATABASE_URL."
       return `cannot be used (${error.reason._tag}). Check that DATABASE_URL names a PostgreSQL database of version 15 or later.`
   }
 }

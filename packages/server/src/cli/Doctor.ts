@@ -18,9 +18,9 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
-import * as Redacted from "effect/Redacted"
 import * as net from "node:net"
 import * as Config from "../Config.ts"
+import * as Database from "../Database.ts"
 import * as Token from "../Token.ts"
 import { bracketed, isWildcard } from "../http/Access.ts"
 import * as Connection from "./Connection.ts"
@@ -155,37 +155,20 @@ const storage = Effect.fnUntraced(function* (config: Config.Config) {
   if (url === undefined) {
     return { check: "storage", isWell: true, found: "embedded PGlite in the data folder" } satisfies Finding
   }
-  const parsed = URL.parse(Redacted.value(url))
-  if (parsed === null) {
-    return {
-      check: "storage",
-      isWell: false,
-      found: `${config.databaseUrl.name} is not a URL`,
-      advice: "Write it as postgres://user:password@host:5432/database."
-    } satisfies Finding
-  }
-  const where = `${parsed.hostname}:${parsed.port === "" ? 5432 : parsed.port}`
-  const answers = yield* reaches(parsed.hostname, Number(parsed.port === "" ? 5432 : parsed.port))
+  const asked = yield* Layer.build(Database.postgres(url)).pipe(
+    Effect.scoped,
+    Effect.timeoutOrElse({
+      duration: "5 seconds",
+      orElse: () => Effect.fail({ message: `${Database.placeOf(url)} did not answer within five seconds.` })
+    }),
+    Effect.result
+  )
   return {
     check: "storage",
-    isWell: answers,
-    found: answers ? `PostgreSQL at ${where} answers` : `nothing answers at ${where}`,
-    advice: `Start PostgreSQL, or correct ${config.databaseUrl.name}.`
+    isWell: asked._tag === "Success",
+    found: asked._tag === "Success" ? `PostgreSQL at ${Database.placeOf(url)} lets us in` : asked.failure.message
   } satisfies Finding
 })
-
-const reaches = (host: string, at: number) =>
-  Effect.callback<boolean>((resume) => {
-    const socket = net.connect({ host, port: at, timeout: 3_000 })
-    const tell = (answer: boolean) => {
-      socket.destroy()
-      resume(Effect.succeed(answer))
-    }
-    socket.once("connect", () => tell(true))
-    socket.once("error", () => tell(false))
-    socket.once("timeout", () => tell(false))
-    return Effect.sync(() => socket.destroy())
-  })
 
 const model = Effect.fnUntraced(function* (name: string) {
   if (name === "demo") {
