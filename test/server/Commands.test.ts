@@ -59,6 +59,45 @@ layer(NodeServices.layer, { excludeTestServices: true })("The command line", (it
     }).pipe(Effect.scoped)
   )
 
+  it.effect("prints as JSON what the API sends", () =>
+    Effect.gen(function* () {
+      const server = yield* standing
+      const talked = yield* run(server, "chat", "--session", "s", "--json", "hello")
+      assert.strictEqual(talked.code, 0, talked.stderr)
+      const told = talked.stdout.split("\n").flatMap((line) => (line.includes('"seq"') ? [JSON.parse(line)] : []))
+      const { data } = (yield* server.json<{ data: ReadonlyArray<object> }>("/api/sessions/s/events")).body
+      assert.deepStrictEqual(told, data.slice(-told.length))
+      const listed = yield* run(server, "sessions", "ls", "--json")
+      assert.deepStrictEqual(
+        JSON.parse(listed.stdout),
+        (yield* server.json<{ data: unknown }>("/api/sessions")).body.data
+      )
+      const shown = yield* run(server, "sessions", "show", "--json", "s")
+      const { messages, session, turns } = JSON.parse(shown.stdout)
+      for (const [path, value] of [
+        ["", session],
+        ["/turns", { data: turns, next: null }],
+        ["/messages", { data: messages, next: null }]
+      ]) {
+        assert.deepStrictEqual((yield* server.json(`/api/sessions/s${path}`)).body, value)
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("tells what cannot be asked for, and what is no server, from what does not answer", () =>
+    Effect.gen(function* () {
+      const server = yield* standing
+      assert.match(
+        (yield* run(server, "sessions", "ls", "--limit", "5000")).stderr,
+        /cannot be asked for: .* 1 and 1000/
+      )
+      const other = yield* StrictProvider.make({ respond: () => undefined })
+      const { origin } = new URL(other.baseUrl)
+      assert.match((yield* run(server, "sessions", "ls", "--server", origin)).stderr, /is not turnstep/)
+      assert.match((yield* run(server, "sessions", "ls", "--server", "127.0.0.1:1")).stderr, /No server answers/)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("says where it looked for a server's token, and how to get one", () =>
     Effect.gen(function* () {
       const cwd = yield* Folder.make({})

@@ -21,8 +21,9 @@ import * as Latch from "effect/Latch"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { StreamEvent } from "../api/EventEnvelope.ts"
+import { StreamEvent } from "../api/EventEnvelope.ts"
 import * as EventStream from "../api/EventStream.ts"
 import * as Connection from "./Connection.ts"
 import * as Keyboard from "./Keyboard.ts"
@@ -68,6 +69,9 @@ export const command = Command.make(
     "Talk to a session. Enter steers the running turn or starts one; Ctrl-C cancels it, and again leaves; /help is the model's to answer."
   )
 )
+
+/** As it came over the wire. */
+const encode = Schema.encodeSync(StreamEvent)
 
 type Open = Effect.Success<ReturnType<typeof Connection.open>>
 
@@ -129,7 +133,7 @@ const talk = Effect.fnUntraced(function* (
     if ("seq" in event) last = event.seq
     if (event.type === "turn.started") running = event.data.turnId
     if (event.type === "inbox.applied" || event.type === "inbox.returned") steers.delete(event.data.itemId)
-    keyboard.write(isJson ? `${JSON.stringify(event)}\n` : Transcript.render(screen, event))
+    keyboard.write(isJson ? `${JSON.stringify(encode(event))}\n` : Transcript.render(screen, event))
     if (!Transcript.endsTurn(event)) return
     running = undefined
     verdict = event.type === "turn.completed" ? 0 : event.type === "turn.cancelled" ? 130 : 3

@@ -8,6 +8,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Flag from "effect/cli/Flag"
 import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Option from "effect/Option"
@@ -16,6 +17,7 @@ import type * as ApiError from "../api/ApiError.ts"
 import * as Client from "../api/Client.ts"
 import { defaults } from "../Config.ts"
 import * as Token from "../Token.ts"
+import { version } from "../Version.ts"
 
 /** The server cannot be used from here. `message` says why and what to do. */
 export class ServerUnusable extends Schema.TaggedError<ServerUnusable>()("ServerUnusable", {
@@ -78,7 +80,9 @@ export const open = Effect.fn("Connection.open")(function* (options: {
           )
         )
   }
-  const info = yield* Effect.mapError(client.system.info(), (error) => explain(baseUrl, error))
+  const info = yield* Effect.mapError(client.system.info(), (error) =>
+    isProblem(error) || isTransport(error) ? explain(baseUrl, error) : foreign(baseUrl)
+  )
   return { ...connection, info }
 })
 
@@ -87,7 +91,11 @@ export const explain = (baseUrl: string, error: unknown): ServerUnusable => {
   if (error instanceof ServerUnusable) return error
   if (isProblem(error))
     return new ServerUnusable({ problem: error.detail, advice: advice.get(error.code) ?? error.hint })
-  return unreachable(baseUrl)
+  if (Schema.isSchemaError(error)) {
+    const problem = `That cannot be asked for: ${error.message.replaceAll(/\s+/g, " ")}.`
+    return new ServerUnusable({ problem, advice: advice.get("invalid-request") ?? "" })
+  }
+  return isTransport(error) ? unreachable(baseUrl) : foreign(baseUrl)
 }
 
 /** Prints why a command could not do its work, to stderr, and fails the process. */
@@ -117,6 +125,15 @@ const unreachable = (baseUrl: string): ServerUnusable =>
     problem: `No server answers at ${baseUrl}.`,
     advice: "Start one with `turnstep dev`, or name another with --server."
   })
+
+const foreign = (baseUrl: string): ServerUnusable =>
+  new ServerUnusable({
+    problem: `What answers at ${baseUrl} is not turnstep ${version}.`,
+    advice: "Name its server with --server; it has the same version as this command."
+  })
+
+const isTransport = (error: unknown): boolean =>
+  HttpClientError.isHttpClientError(error) && error.reason._tag === "TransportError"
 
 const refused = (problem: string): ServerUnusable =>
   new ServerUnusable({ problem: `The server refused: ${problem}`, advice: "Check the token and the session." })

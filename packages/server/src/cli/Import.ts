@@ -14,8 +14,9 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Option from "effect/Option"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { Session } from "../api/Body.ts"
 import * as Connection from "./Connection.ts"
 import * as HistoryDocument from "./HistoryDocument.ts"
 import * as HistoryInput from "./HistoryInput.ts"
@@ -62,7 +63,10 @@ export const command = Command.make(
       )
       if (!("imported" in session) || session.imported === undefined) return yield* Effect.die("no report")
       const { imported, ...summary } = session
-      if (options.json) return yield* Console.log(JSON.stringify({ session: summary, report: imported }))
+      if (options.json) {
+        const encoded = yield* Effect.orDie(encode(summary))
+        return yield* Console.log(JSON.stringify({ session: encoded, report: imported }))
+      }
       yield* Console.error(HistoryReport.ofImport(history.place, imported))
       yield* Console.log(session.id)
       yield* Console.error(`Go on with: turnstep chat --session ${session.id}`)
@@ -72,6 +76,8 @@ export const command = Command.make(
     Effect.provide(FetchHttpClient.layer)
   )
 ).pipe(Command.withDescription("Go on in a session from a message history"))
+
+const encode = Schema.encodeEffect(Session)
 
 /** The one history of the input (I2). */
 const only = Effect.fnUntraced(function* <E, R>(

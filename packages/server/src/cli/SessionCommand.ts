@@ -3,6 +3,7 @@
  *
  * Owns: the tables. Does not own: the record (`api/`), or what may reach a terminal (`Transcript`).
  */
+import { MessageView, TurnView } from "@turnstep/core/SessionView"
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -10,7 +11,8 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import type { SessionSummary } from "../api/Body.ts"
+import * as Schema from "effect/Schema"
+import { pageLimit, Session, SessionSummary } from "../api/Body.ts"
 import * as Connection from "./Connection.ts"
 import { brief, clean } from "./Transcript.ts"
 
@@ -22,7 +24,7 @@ const ls = Command.make(
     ...Connection.flags,
     json,
     limit: Flag.Int("limit").pipe(
-      Flag.withDescription("how many at the most, 1 to 1000; default 50"),
+      Flag.withDescription(`how many at the most, 1 to ${pageLimit.most}; default 50`),
       Flag.withDefault(50)
     )
   },
@@ -32,7 +34,7 @@ const ls = Command.make(
       const page = yield* Effect.mapError(client.sessions.list({ query: { limit: options.limit } }), (error) =>
         Connection.explain(baseUrl, error)
       )
-      if (options.json) return yield* Console.log(JSON.stringify(page.data, undefined, 2))
+      if (options.json) return yield* print(Schema.Array(SessionSummary), page.data)
       if (page.data.length === 0) return yield* Console.log("No sessions yet. Start one with `turnstep chat`.")
       yield* Console.log(table(page.data))
     },
@@ -57,9 +59,7 @@ const show = Command.make(
         every((after) => client.record.messages({ params, query: { limit: 1000, ...after } })),
         every((after) => client.turns.list({ params, query: { limit: 1000, ...after } }))
       ]).pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
-      if (options.json) {
-        return yield* Console.log(JSON.stringify({ session, turns, messages }, undefined, 2))
-      }
+      if (options.json) return yield* print(Shown, { session, turns, messages })
       yield* Console.log(table([session]))
       for (const { error, id, state } of turns) {
         yield* Console.log(clean(`${id}  ${state}${error === undefined ? "" : `: ${error.message} [${error.code}]`}`))
@@ -87,6 +87,19 @@ export const command = Command.make("sessions").pipe(
   Command.withDescription("Look at sessions on record"),
   Command.withSubcommands([ls, show])
 )
+
+/** What `show --json` prints. */
+const Shown = Schema.Struct({
+  session: Session,
+  turns: Schema.Array(TurnView),
+  messages: Schema.Array(MessageView)
+})
+
+/** Prints a value as the API sends it. */
+const print = <A, I>(schema: Schema.Codec<A, I>, value: A) =>
+  Effect.flatMap(Effect.orDie(Schema.encodeEffect(schema)(value)), (json) =>
+    Console.log(JSON.stringify(json, undefined, 2))
+  )
 
 /** All of a list that comes in pages. */
 const every = <A, E>(
