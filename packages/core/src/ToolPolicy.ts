@@ -12,6 +12,7 @@ import * as Noise from "./Noise.ts"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
 import type * as Schedule from "effect/Schedule"
 
 /**
@@ -66,7 +67,8 @@ export const Output = Context.Reference<OutputPolicy>("core/ToolPolicy/Output", 
 
 /**
  * Calls of one batch with the same key run one after the other, in the order of the response; all others side by side. A
- * key, or a function of the call's arguments that may give none. Default: none.
+ * key, or a function of the call's arguments that may give none; they are as the model wrote them, and those it throws for have
+ * the tool's name for a key. Default: none.
  */
 export const Exclusive = Context.Reference<string | ((params: Json) => string | undefined) | undefined>(
   "core/ToolPolicy/Exclusive",
@@ -117,10 +119,18 @@ export const of = (tool: Tool.Any): ToolPolicy => {
     timeout: Context.get(annotations, Timeout),
     output: Context.get(annotations, Output),
     durableRead: Context.get(annotations, DurableRead),
-    exclusive: typeof exclusive === "function" ? exclusive : () => exclusive,
+    exclusive: typeof exclusive === "function" ? keyOf(exclusive, tool.name) : () => exclusive,
     retry: mayRunAgain(effects) ? Context.get(annotations, Retry) : undefined
   }
 }
+
+const keyOf =
+  (exclusive: (params: Json) => string | undefined, otherwise: string) =>
+  (params: Json): string | undefined =>
+    Result.getOrElse(
+      Result.try(() => exclusive(params)),
+      () => otherwise
+    )
 
 /** The policy of a call to a tool that does not exist: it is answered, never run. */
 export const unknownTool: ToolPolicy = {

@@ -41,8 +41,10 @@ export const collect = <E>(content: Content<E>, keep: Keep): Effect.Effect<Outpu
       let size = 0
       const isWhole = yield* pull.pipe(
         Effect.map((pieces) => {
-          for (const piece of pieces) size += piece.length
-          first.push(...pieces)
+          for (const piece of pieces) {
+            size += piece.length
+            first.push(piece)
+          }
         }),
         Effect.repeat({ until: () => size > SpillStore.threshold }),
         Effect.as(false),
@@ -76,22 +78,67 @@ const lostText = ({ message }: SpillStore.SpillRefused, head: string): string =>
   `The output was too large to show, and it could not be kept. ${message} ` +
   `What the tool did before may have taken effect. The output began:\n${head}`
 
-/** Lone halves of surrogate pairs wait for the next piece. */
+/** The bytes of a content in blocks: a tool may give single bytes, and pieces with nothing in them, without end (L1). */
 const bytesOf = <E>(content: Content<E>): Stream.Stream<Uint8Array, E> =>
-  Stream.suspend(() => {
-    let half = ""
-    const pieces = Stream.map(content, (piece): Uint8Array => {
-      if (typeof piece !== "string") return piece
-      const text = half + piece
-      const isOpen = /[\ud800-\udbff]$/.test(text.slice(-1))
-      half = isOpen ? text.slice(-1) : ""
-      return Buffer.from(isOpen ? text.slice(0, -1) : text)
-    })
-    return Stream.concat(
-      pieces,
-      Stream.suspend(() => (half === "" ? Stream.empty : Stream.make(Buffer.from(half))))
-    )
+  Stream.mapAccumArray(content, makeBlocks, (blocks, pieces) => [blocks, blocks.add(pieces)], {
+    onHalt: (blocks) => blocks.end()
   })
+
+/** Pieces in, blocks out: small pieces are put together, large ones pass. */
+const makeBlocks = () => {
+  /** Half of a surrogate pair, which waits for the next text. */
+  let half = ""
+  let space = Buffer.alloc(0)
+  let filled = 0
+  let full: Array<Uint8Array> = []
+  const flush = () => {
+    if (filled > 0) full.push(space.subarray(0, filled))
+    space = Buffer.alloc(0)
+    filled = 0
+  }
+  const put = (bytes: Uint8Array) => {
+    if (filled + bytes.length > SpillStore.blockSize) flush()
+    if (bytes.length >= SpillStore.blockSize / 2) {
+      flush()
+      full.push(bytes)
+      return
+    }
+    if (space.length === 0) space = Buffer.allocUnsafe(SpillStore.blockSize)
+    space.set(bytes, filled)
+    filled += bytes.length
+  }
+  const putText = (text: string) => {
+    half = /[\ud800-\udbff]$/.test(text.slice(-1)) ? text.slice(-1) : ""
+    put(Buffer.from(half === "" ? text : text.slice(0, -1)))
+  }
+  const taken = () => {
+    const out = full
+    full = []
+    return out
+  }
+  const endText = () => {
+    if (half !== "") put(Buffer.from(half))
+    half = ""
+  }
+  return {
+    add: (pieces: ReadonlyArray<string | Uint8Array>): ReadonlyArray<Uint8Array> => {
+      for (const piece of pieces) {
+        if (piece.length === 0) continue
+        if (typeof piece === "string") putText(half + piece)
+        else {
+          endText()
+          put(piece)
+        }
+      }
+      return taken()
+    },
+    end: (): ReadonlyArray<Uint8Array> => {
+      endText()
+      flush()
+      return taken()
+    }
+  }
+}
 
 /** The first and the last bytes of what passes. */
 const makeEdges = () => {

@@ -116,9 +116,10 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
   const { around, call, policy } = attempt
   const started = yield* Clock.currentTimeMillis
   const spills: Array<SpillStore.Spill> = []
+  const keep = keeper(attempt, spills)
   const answered = Effect.fnUntraced(function* (exit: Exit.Exit<Answer, unknown>) {
     if (Exit.isFailure(exit)) yield* logDefect(call, exit.cause)
-    const answer = Exit.isSuccess(exit) ? exit.value : { isFailure: true, output: failureText(call, exit.cause) }
+    const answer = Exit.isSuccess(exit) ? exit.value : yield* failed(attempt, failureText(call, exit.cause), keep)
     const ms = (yield* Clock.currentTimeMillis) - started
     return [...spills.map((spill) => created(call, spill)), completed(call, policy, answer, ms)]
   })
@@ -135,7 +136,7 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
       return { type: "call.late", data: { ...data, answer: { isFailure, output } } }
     })
   })
-  const exit = yield* detached(handle(attempt, spills), policy.timeout, (fiber) => around.onLate(late(fiber)))
+  const exit = yield* detached(handle(attempt, spills, keep), policy.timeout, (fiber) => around.onLate(late(fiber)))
   if (Option.isNone(exit)) {
     return { facts: [Ledger.receipt({ ...call, attempt: attempt.attempt }, "timed-out")], mayPass: false }
   }
@@ -184,21 +185,36 @@ const lastMinute = <A>(fiber: Fiber.Fiber<A, unknown>): Option.Option<Exit.Exit<
     : Option.some(exit)
 }
 
+/** Keeps contents for a call and notes them in `spills`. */
+const keeper = ({ sessionId, store }: Attempt, spills: Array<SpillStore.Spill>): LargeOutput.Keep =>
+  store === undefined
+    ? ToolCall.keepsNothing
+    : (content) =>
+        store.write(sessionId, content).pipe(
+          Effect.tap((spill) => Effect.sync(() => void spills.push(spill))),
+          Effect.tap(() => CrashPoint.hit("spill-written", "after-ack"))
+        )
+
+/** Whether an answer is recorded whole, whatever its size. */
+const staysWhole = ({ policy, store }: Attempt): boolean =>
+  store === undefined || (policy.output === "exempt" && policy.durableRead === undefined)
+
+/** What a tool that failed says is as large as it likes. */
+const failed = (attempt: Attempt, text: string, keep: LargeOutput.Keep): Effect.Effect<Answer> => {
+  const answer = { isFailure: true, output: text }
+  if (staysWhole(attempt)) return Effect.succeed(answer)
+  return Effect.catch(fitting(answer, keep), ({ message }) => Effect.succeed({ isFailure: true, output: message }))
+}
+
 /** Calls the handler, and keeps what is too large for the log. */
 const handle = (
-  { around, attempt, call, config, policy, sessionId, store }: Attempt,
-  spills: Array<SpillStore.Spill>
+  tried: Attempt,
+  spills: ReadonlyArray<SpillStore.Spill>,
+  keep: LargeOutput.Keep
 ): Effect.Effect<Answer, unknown> => {
+  const { around, attempt, call, config, policy, sessionId } = tried
   const handler = config.handlers.get(call.name)
   if (handler === undefined) return Effect.die(new Error(`the application provides no handler for ${call.name}`))
-  const keep: LargeOutput.Keep =
-    store === undefined
-      ? ToolCall.keepsNothing
-      : (content) =>
-          store.write(sessionId, content).pipe(
-            Effect.tap((spill) => Effect.sync(() => void spills.push(spill))),
-            Effect.tap(() => CrashPoint.hit("spill-written", "after-ack"))
-          )
   const progress = throttled(around.onProgress)
   const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep }
   const kept = (answer: Answer) =>
@@ -206,10 +222,7 @@ const handle = (
       ? received(answer, policy.durableRead(call.params), keep)
       : fitting(answer, keep)
   return handler.run(call.params, Ids.callKey(sessionId, call.callId), progress).pipe(
-    Effect.filterOrElse(
-      () => store === undefined || (policy.output === "exempt" && policy.durableRead === undefined),
-      kept
-    ),
+    Effect.filterOrElse(() => staysWhole(tried), kept),
     Effect.provideContext(Context.add(config.context, ToolCall.ToolCall, current))
   )
 }

@@ -29,6 +29,9 @@ const kit = Toolkit.make(
   named("parallel", "pure"),
   named("exclusive", "once").annotate(ToolPolicy.Exclusive, "one"),
   named("per_act", "once").annotate(ToolPolicy.Exclusive, (params) => JSON.stringify(params)),
+  named("picky", "once").annotate(ToolPolicy.Exclusive, (params) =>
+    (params as { readonly act: string }).act.toLowerCase()
+  ),
   named("retried", "idempotent").annotate(ToolPolicy.Retry, thrice),
   named("retried_pure", "pure").annotate(ToolPolicy.Retry, thrice),
   named("not_retried", "once").annotate(ToolPolicy.Retry, thrice),
@@ -55,6 +58,7 @@ const worldOf = Effect.fnUntraced(function* (
       parallel: handler("parallel"),
       exclusive: handler("exclusive"),
       per_act: handler("per_act"),
+      picky: handler("picky"),
       retried: handler("retried"),
       retried_pure: handler("retried_pure"),
       not_retried: handler("not_retried"),
@@ -108,6 +112,17 @@ export const suite = (it: It): void => {
         }
         const { session } = yield* worldOf({ per_act }, ["per_act", "a"], ["per_act", "b"])
         assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 2])
+      })
+    )
+
+    it.effect("answers a call whose arguments the key of its tool cannot be taken from, and the one beside it", () =>
+      Effect.gen(function* () {
+        const { session } = yield* worldOf({}, ["picky", 7 as unknown as string], ["picky", "fine"])
+        assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 2])
+        assert.sameDeepMembers(
+          World.dataOf(yield* World.events(session), "call.completed").map(({ isFailure }) => isFailure),
+          [true, false]
+        )
       })
     )
 

@@ -35,6 +35,9 @@ const kit = Toolkit.make(
   streamed("small"),
   streamed("breaks"),
   streamed("halves"),
+  streamed("crumbs"),
+  streamed("mixed"),
+  Tool.make("fails_at_length", { failure: Schema.String }).annotate(Tool.Readonly, true),
   Tool.make("part", {
     success: Schema.Struct({ exitCode: Schema.Int, log: LargeOutput.Output }),
     failure: LargeOutput.OutputLost
@@ -51,6 +54,19 @@ const handlers = kit.toLayer({
       ToolStream.make(Stream.concat(Stream.fromIterable(lines), Stream.fail(new Error("the pipe broke"))))
     ),
   halves: () => Effect.succeed(ToolStream.make(Stream.fromIterable([..."👩‍👩‍👧"].flatMap((point) => point.split(""))))),
+  // One chunk of more pieces than a function takes arguments, and pieces with nothing in them.
+  crumbs: () =>
+    Effect.succeed(
+      ToolStream.make(
+        Stream.concat(
+          Stream.fromArray(Array.from({ length: 300_000 }, (_, n) => (n % 2 === 0 ? "" : "x"))),
+          Stream.fromIterable(lines)
+        )
+      )
+    ),
+  mixed: () =>
+    Effect.succeed(ToolStream.make(Stream.make("a\ud83d", Buffer.from("b"), "\udc68", "c\ud83d", "", "\udc68"))),
+  fails_at_length: () => Effect.fail(large),
   part: () => Effect.map(ToolCall.keep(Stream.fromIterable(lines)), (log) => ({ exitCode: 3, log }))
 })
 
@@ -172,6 +188,28 @@ export const suite = (it: It): void => {
         assert.strictEqual(told[0], "the pipe broke")
         assert.isTrue(World.dataOf(events, "call.completed")[0]?.isFailure)
         assert.isEmpty(World.dataOf(events, "spill.created"))
+      })
+    )
+
+    it.effect("in crumbs is kept like any other, and what is not in whole characters keeps its place", () =>
+      Effect.gen(function* () {
+        const { events, told } = yield* turnOf([[{ name: "crumbs" }, { name: "mixed" }]])
+        const crumbs = `${"x".repeat(150_000)}${large}`
+        const [created] = World.dataOf(events, "spill.created")
+        assert.strictEqual(created?.spillId, createHash("sha256").update(crumbs).digest("hex"))
+        assert.strictEqual(created?.bytes, Buffer.byteLength(crumbs))
+        assert.strictEqual(told[1], "a\ufffdb\ufffdc👨")
+      })
+    )
+
+    it.effect("of a tool that fails is kept as well", () =>
+      Effect.gen(function* () {
+        const { events, told } = yield* turnOf([[{ name: "fails_at_length" }]])
+        const [completed] = World.dataOf(events, "call.completed")
+        assert.isTrue(completed?.isFailure)
+        assert.isBelow(JSON.stringify(completed).length, 50_000)
+        assert.strictEqual(World.dataOf(events, "spill.created")[0]?.spillId, digest)
+        assert.include(told[0], digest)
       })
     )
 
