@@ -6,6 +6,7 @@ import * as RunCommand from "@turnstep/runtime/tools/RunCommand"
 import * as ToolCall from "@turnstep/runtime/ToolCall"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Folder from "../../fixtures/Folder.ts"
@@ -140,6 +141,32 @@ layer(NodeServices.layer, { excludeTestServices: true })("RunCommand", (it) => {
         told.output.bytes
       )
     }).pipe(Effect.provide(SpillStore.layerMemory()))
+  )
+
+  it.effect("keeps all that was written before the end, however slowly it is taken", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workspace()
+      const sessionId = Ids.SessionId.make("s")
+      const store = yield* SpillStore.SpillStore
+      const call = { sessionId, callId: Ids.callId(1, 1, 0), attempt: 1, progress: () => Effect.void }
+      // A disk that needs longer for a block than what is left running may still write.
+      const slowly = Stream.tap<Uint8Array, void, never, never>(() => Effect.sleep("150 millis"))
+      const keep: ToolCall.Current["keep"] = (content) =>
+        store === undefined ? Effect.die("no store") : store.write(sessionId, slowly(content))
+      const told = yield* Effect.provideService(run("seq 1 250000; echo the end"), ToolCall.ToolCall, { ...call, keep })
+      assert.isTrue(told.output.text.endsWith("250000\nthe end\n"))
+    }).pipe(Effect.provide(SpillStore.layerMemory()))
+  )
+
+  it.effect("does not listen for ever to what has left the group and goes on writing", () =>
+    Effect.gen(function* () {
+      const { pidIn, run } = yield* workspace()
+      const told = yield* run(
+        "setsid sh -c 'echo $$ > away; while :; do echo on; sleep 0.02; done' & sleep 0.2; exit 0"
+      )
+      yield* Effect.sync(() => process.kill(pidIn("away"), "SIGKILL"))
+      assert.deepInclude(told, { exitCode: 0, timedOut: false })
+    })
   )
 
   it.effect("ends a command whose output finds no room", () =>

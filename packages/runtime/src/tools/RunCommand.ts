@@ -12,6 +12,7 @@
  * - R3. The environment of the server stays with the server: a command sees what it needs to find programs and a home.
  */
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -66,8 +67,14 @@ export const toolkit = Toolkit.make(RunCommand)
 /** How long a command may take to end when it is told to (R1). */
 const killAfter = Duration.seconds(1)
 
-/** How long what a command has left running may still write: a pipe that stays open must not hold the call. */
+/** How long what a command has left running may still write, and how long a pipe that stays open may be silent. */
 const lastWords = Duration.millis(200)
+
+/** How long what has left the group, and goes on writing, is listened to when the group is gone. */
+const escaped = Duration.seconds(2)
+
+/** In parts: what has come meanwhile is read before the time is over, also when the process itself was held up. */
+const silence = Effect.repeat(Effect.sleep(Duration.divideUnsafe(lastWords, 10)), { times: 9 })
 
 const make = Effect.fnUntraced(function* (root: string) {
   const workspace = yield* WorkspacePath.make(root)
@@ -97,8 +104,15 @@ const make = Effect.fnUntraced(function* (root: string) {
             Option.isNone(code) ? Effect.ignore(child.kill({ forceKillAfter: killAfter })) : Effect.void
           )
         )
+        const over = yield* Effect.forkScoped(
+          Fiber.await(exit).pipe(
+            Effect.andThen(Effect.sleep(lastWords)),
+            Effect.andThen(Effect.ignore(child.kill({ forceKillAfter: killAfter })))
+          )
+        )
         const output = yield* child.all.pipe(
-          Stream.interruptWhen(Effect.andThen(Fiber.await(exit), Effect.sleep(lastWords))),
+          whileItSpeaks(Fiber.await(over)),
+          Stream.interruptWhen(Effect.andThen(Fiber.await(over), Effect.sleep(escaped))),
           Stream.mapError(() => new CommandRefused({ message: "The output of the command could not be read." })),
           ToolCall.keep
         )
@@ -113,6 +127,14 @@ const make = Effect.fnUntraced(function* (root: string) {
   })
   return toolkit.of({ run_command: run })
 })
+
+/** Ends an output that is silent when it is `over`: what was written before is read, however slowly it is taken. */
+const whileItSpeaks =
+  (over: Effect.Effect<unknown>) =>
+  <A, E, R>(output: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
+    Stream.transformPull(output, (pull) =>
+      Effect.succeed(Effect.raceFirst(pull, Effect.andThen(over, Effect.andThen(silence, Cause.done()))))
+    )
 
 /** The handlers of `toolkit`, with commands that start in `root`. */
 export const layer = (options: { readonly root: string }) => toolkit.toLayer(make(options.root))
