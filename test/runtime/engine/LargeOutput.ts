@@ -213,6 +213,21 @@ export const suite = (it: It): void => {
       })
     )
 
+    it.effect("is read by bytes without a character being lost between two parts", () =>
+      Effect.gen(function* () {
+        const read = (offset: number, length: number) => ({
+          name: "spill_read",
+          arguments: { spill: digest, offset, length }
+        })
+        // Line 1 ends with a family of three: 18 bytes. The second part begins where the first says.
+        const start = lines[0]?.indexOf("👩") ?? 0
+        const { events } = yield* turnOf([[{ name: "whole" }], [read(start, 6)], [read(start + 4, 8)]])
+        const [, first, second] = World.dataOf(events, "call.completed").map(({ output }) => output)
+        assert.deepInclude(first, { text: "👩", nextOffset: start + 4 })
+        assert.deepInclude(second, { text: "\u200d👩", nextOffset: start + 4 + 7 })
+      })
+    )
+
     it.effect("that finds no room is an error for the model, and the Turn goes on", () =>
       Effect.gen(function* () {
         const { events, told } = yield* turnOf(

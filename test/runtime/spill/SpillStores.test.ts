@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { SessionId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
+import * as SpillFolder from "@turnstep/runtime/spill/SpillFolder"
 import * as SpillFiles from "@turnstep/runtime/spill/SpillFiles"
 import * as SpillSearch from "@turnstep/runtime/spill/SpillSearch"
 import * as TextPattern from "@turnstep/runtime/tools/TextPattern"
@@ -9,6 +10,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
@@ -262,6 +264,9 @@ describe("spill files", () => {
       fs.writeFileSync(path.join(half, `${host}.4194300.${name}`), "left")
       fs.writeFileSync(path.join(half, `${host}.${process.ppid}.${name}`), "still written")
       fs.writeFileSync(path.join(half, `otherhost.1.${name}`), "of another host")
+      // Its number is another process's by now.
+      fs.writeFileSync(path.join(half, `${host}.${process.ppid}.old`), "left long ago")
+      fs.utimesSync(path.join(half, `${host}.${process.ppid}.old`), 0, 0)
       const content = yield* Effect.provide(readAll(kept), layer)
       assert.strictEqual(content.toString(), "kept\n")
       assert.sameMembers(fs.readdirSync(half), [`${host}.${process.ppid}.${name}`, `otherhost.1.${name}`])
@@ -303,6 +308,73 @@ describe("spill files", () => {
       assert.deepInclude(refused, { reason: "disk-full", message: "There is no room left on the disk to keep it." })
       assert.strictEqual(small, "Success")
       assert.isEmpty(left)
+    })
+  )
+
+  it.effect("leave nothing when they cannot be put in their place", () =>
+    Effect.gen(function* () {
+      const { folder, layer } = yield* world()
+      yield* Effect.gen(function* () {
+        const spills = yield* store
+        const content = bytes("no place\n")
+        fs.mkdirSync(path.join(folder, sha256(bytes("a")), `${sha256(content)}.lines`, "full"), { recursive: true })
+        assert.strictEqual((yield* Effect.flip(spills.write(a, Stream.make(content)))).reason, "unavailable")
+        assert.isEmpty(files(folder))
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
+  it.effect("take no more than the quota together, however many are written at the same time", () =>
+    Effect.gen(function* () {
+      const quota = 3_000_000
+      const { folder, layer } = yield* world({ quota, sessionQuota: quota })
+      yield* Effect.gen(function* () {
+        const spills = yield* store
+        const begun = yield* Latch.make()
+        let count = 0
+        const content = (n: number) =>
+          Stream.concat(
+            Stream.suspend(() => Stream.make(bytes(String(n)))),
+            Stream.unwrap(
+              Effect.suspend(() => (++count === 8 ? begun.open : begun.await)).pipe(
+                Effect.as(Stream.make(Buffer.alloc(1_000_000)))
+              )
+            )
+          )
+        yield* Effect.forEach(Array.from({ length: 8 }).keys(), (n) => Effect.result(spills.write(a, content(n))), {
+          concurrency: "unbounded"
+        })
+        const used = files(folder).flatMap((file) => (file.endsWith(".lines") ? [] : [fs.statSync(file).size]))
+        assert.isAtMost(
+          used.reduce((sum, size) => sum + size, 0),
+          quota
+        )
+        assert.isNotEmpty(used)
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
+  it.effect("are not swept when they are written anew at that moment", () =>
+    Effect.gen(function* () {
+      const root = yield* scratch
+      const folder = SpillFolder.make(root)
+      yield* Effect.promise(async () => {
+        await folder.prepare()
+        const home = folder.homeOf(a)
+        const meter = SpillStore.meter()
+        meter.add(bytes("again\n"))
+        const kept = meter.end()
+        const settle = async (name: string) => {
+          fs.writeFileSync(folder.temporary(name), "again\n")
+          await folder.settle(home, kept, folder.temporary(name))
+        }
+        for (let round = 0; round < 300; round++) {
+          await settle("old")
+          for (const file of [kept.id, `${kept.id}.lines`]) fs.utimesSync(path.join(home, file), 0, 0)
+          await Promise.all([settle("new"), folder.sweep(1_000)])
+          assert.strictEqual((await folder.find(home, kept.id)).bytes, 6, `round ${round}`)
+        }
+      })
     })
   )
 

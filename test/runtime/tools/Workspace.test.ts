@@ -265,6 +265,15 @@ layer(NodeServices.layer, { excludeTestServices: true })("Workspace", (it) => {
     })
   )
 
+  it.effect("stops a pattern for which the engine has no room", () =>
+    Effect.gen(function* () {
+      const { toolkit } = yield* workspace({ "a.min.js": "ab".repeat(2_000_000) })
+      const result = yield* Folder.call(toolkit, "grep", { pattern: "(?:(a)|(b))*c" })
+      assert.isTrue(result.isFailure)
+      assert.include(JSON.stringify(result.encodedResult), "backtracks too much")
+    })
+  )
+
   it.effect("does not search a link that took a file's place after the walk", () =>
     Effect.gen(function* () {
       const { root, link } = yield* workspace({ "a.txt": "TODO" })

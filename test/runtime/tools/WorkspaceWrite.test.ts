@@ -119,6 +119,17 @@ layer(NodeServices.layer, { excludeTestServices: true })("WorkspaceWrite", (it) 
     })
   )
 
+  it.effect("does not load a file that is too large to be edited", () =>
+    Effect.gen(function* () {
+      const { edit, root } = yield* workspace({ "huge.txt": "x" })
+      // Sparse, and more than could be loaded at all.
+      fs.truncateSync(path.join(root, "huge.txt"), 3 * 1024 ** 3)
+      const [isFailure, result] = yield* edit("huge.txt", "x", "y")
+      assert.isTrue(isFailure)
+      assert.match(result.message, /too large to be edited/)
+    })
+  )
+
   it.effect("says that the disk did not take a file, without the root's path", () =>
     Effect.gen(function* () {
       const { root, write } = yield* workspace({})

@@ -50,7 +50,8 @@ export const layer = (options: Options): Layer.Layer<never> =>
       const keep = options.keep ?? defaultKeep
       const sweep = Effect.gen(function* () {
         const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(keep)
-        room.measured(yield* Effect.promise(() => folder.sweep(before)))
+        const measured = room.measure()
+        measured(yield* Effect.promise(() => folder.sweep(before)))
       })
       yield* Effect.promise(() => folder.prepare())
       yield* sweep

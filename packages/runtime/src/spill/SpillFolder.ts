@@ -11,7 +11,9 @@
  * (`SpillFiles`).
  *
  * - D1. The lines are there before the bytes, and go after them: who finds the bytes finds the lines.
- * - D2. A half-written file is swept when the process that wrote it is gone; of another host's that is known after a day.
+ * - D2. A half-written file is swept when the process that wrote it is gone, or after a day: another host's processes are not
+ *   seen, and a number may be another process's by then.
+ * - D3. What is written anew while it is swept stays: a file is moved aside, looked at again, and put back when it is young.
  */
 import * as Canonical from "@turnstep/core/Canonical"
 import type { SessionId, SpillId } from "@turnstep/core/Ids"
@@ -49,8 +51,13 @@ export const make = (root: string): SpillFolder => {
   const settled = async (home: string, kept: SpillStore.Kept, temporary: string): Promise<void> => {
     await fs.mkdir(home, { recursive: true, mode: 0o700 })
     const lines = `${temporary}.lines`
-    await writeNew(lines, linesText(kept))
-    await fs.rename(lines, path.join(home, `${kept.id}.lines`))
+    try {
+      await writeNew(lines, linesText(kept))
+      await fs.rename(lines, path.join(home, `${kept.id}.lines`))
+    } catch (error) {
+      await fs.rm(lines, { force: true })
+      throw error
+    }
     await fs.rename(temporary, path.join(home, kept.id)) // D1
     await flush(home)
   }
@@ -87,7 +94,8 @@ export const make = (root: string): SpillFolder => {
       for (const folder of await fs.readdir(root, { withFileTypes: true })) {
         if (!folder.isDirectory() || !SpillStore.isSpillId(folder.name)) continue
         const home = path.join(root, folder.name)
-        const spills = await sweepHome(home, before)
+        const aside = path.join(half, `${host}.${process.pid}.swept.${folder.name}`)
+        const spills = await sweepHome(home, before, aside)
         if (spills.size > 0) found.set(home, spills)
         else await fs.rmdir(home).catch(() => {})
       }
@@ -96,7 +104,7 @@ export const make = (root: string): SpillFolder => {
   }
 }
 
-const sweepHome = async (home: string, before: number): Promise<Map<string, number>> => {
+const sweepHome = async (home: string, before: number, aside: string): Promise<Map<string, number>> => {
   const spills = new Map<string, number>()
   const names = await fs.readdir(home)
   for (const name of names) {
@@ -104,16 +112,24 @@ const sweepHome = async (home: string, before: number): Promise<Map<string, numb
     const [id = "", ending] = name.split(".")
     const info = await fs.lstat(file).catch(() => undefined)
     if (info === undefined) continue
-    if (info.mtimeMs >= before) {
-      if (ending === undefined) spills.set(name, info.size)
-      continue
-    }
     if (ending === undefined) {
-      await fs.rm(file, { force: true })
-      await fs.rm(`${file}.lines`, { force: true })
-    } else if (!names.includes(id)) await fs.rm(file, { force: true })
+      if (info.mtimeMs >= before || !(await removeOld(file, before, aside))) spills.set(name, info.size)
+      else await removeOld(`${file}.lines`, before, aside)
+    } else if (info.mtimeMs < before && !names.includes(id)) await removeOld(file, before, aside)
   }
   return spills
+}
+
+/** Removes a file written before a time; false when it is a younger one (D3). */
+const removeOld = async (file: string, before: number, aside: string): Promise<boolean> => {
+  const moved = await fs.rename(file, aside).then(
+    () => fs.lstat(aside),
+    () => undefined
+  )
+  if (moved === undefined) return true
+  if (moved.mtimeMs >= before) await fs.rename(aside, file)
+  else await fs.rm(aside, { force: true })
+  return moved.mtimeMs < before
 }
 
 /** D2 */
@@ -121,7 +137,8 @@ const isForgotten = async (file: string, name: string, host: string): Promise<bo
   const [of, pid = "0"] = name.split(".")
   const info = await fs.lstat(file).catch(() => undefined)
   if (info === undefined) return false
-  if (of !== host) return info.mtimeMs < performance.timeOrigin + performance.now() - dayMillis
+  if (info.mtimeMs < performance.timeOrigin + performance.now() - dayMillis) return true
+  if (of !== host) return false
   // A process before this one may have had its number.
   if (Number(pid) === process.pid) return info.mtimeMs < performance.timeOrigin
   return !isAlive(Number(pid))

@@ -24,47 +24,64 @@ export interface Reserved {
 
 export interface SpillRoom {
   readonly reserve: (home: string) => Reserved
-  /** Takes over what was found on the disk. */
-  readonly measured: (found: Measured) => void
+  /** Begins to measure; the function takes over what was found on the disk. What was kept meanwhile counts as well. */
+  readonly measure: () => (found: Measured) => void
 }
 
 export const make = (limits: { readonly quota: number; readonly sessionQuota: number }): SpillRoom => {
-  let kept = new Map<string, Map<string, number>>()
+  /** Bytes of the spills of each home, and which were kept since they were last measured. */
+  let kept = new Map<string, Map<string, { readonly bytes: number; readonly at: number }>>()
+  /** Bytes of each home and of all, with those of spills that are being written (R1). */
+  let homes = new Map<string, number>()
+  let all = 0
   const growing = new Set<{ readonly home: string; bytes: number }>()
-  const used = (home: string | undefined): number => {
-    let sum = 0
-    for (const [of, spills] of kept) {
-      if (home === undefined || of === home) for (const bytes of spills.values()) sum += bytes
-    }
-    for (const each of growing) if (home === undefined || each.home === home) sum += each.bytes
-    return sum
+  let clock = 0
+  const add = (home: string, bytes: number) => {
+    all += bytes
+    homes.set(home, (homes.get(home) ?? 0) + bytes)
+  }
+  const setKept = (home: string, id: string, bytes: number, at: number) => {
+    const spills = kept.get(home) ?? new Map<string, { readonly bytes: number; readonly at: number }>()
+    kept.set(home, spills)
+    add(home, bytes - (spills.get(id)?.bytes ?? 0))
+    spills.set(id, { bytes, at })
   }
   return {
-    measured: (found) => {
-      kept = new Map([...found].map(([home, spills]) => [home, new Map(spills)]))
+    measure: () => {
+      const begun = clock++
+      return (found) => {
+        const before = kept
+        kept = new Map()
+        homes = new Map()
+        all = 0
+        for (const [home, spills] of found) for (const [id, bytes] of spills) setKept(home, id, bytes, begun)
+        for (const [home, spills] of before) {
+          for (const [id, { at, bytes }] of spills) if (at > begun) setKept(home, id, bytes, at)
+        }
+        for (const { bytes, home } of growing) add(home, bytes)
+      }
     },
     reserve: (home) => {
       const mine = { home, bytes: 0 }
       growing.add(mine)
-      // Counted once: others that grow meanwhile are seen at the next mebibyte.
-      let free = 0
+      const release = () => {
+        if (!growing.delete(mine)) return
+        add(home, -mine.bytes)
+      }
       return {
         take: (bytes) => {
           mine.bytes += bytes
-          free -= bytes
-          if (free >= 0) return undefined
-          const left = [limits.sessionQuota - used(home), limits.quota - used(undefined)] as const
-          if (left[0] < 0) return SpillStore.quotaSpent("session", limits.sessionQuota)
-          if (left[1] < 0) return SpillStore.quotaSpent("store", limits.quota)
-          free = Math.min(SpillStore.threshold, ...left)
-          return undefined
+          add(home, bytes)
+          if ((homes.get(home) ?? 0) > limits.sessionQuota) {
+            return SpillStore.quotaSpent("session", limits.sessionQuota)
+          }
+          return all > limits.quota ? SpillStore.quotaSpent("store", limits.quota) : undefined
         },
         keep: (id) => {
-          const spills = kept.get(home) ?? new Map<string, number>()
-          kept.set(home, spills)
-          spills.set(id, mine.bytes)
+          release()
+          setKept(home, id, mine.bytes, clock)
         },
-        release: () => void growing.delete(mine)
+        release
       }
     }
   }

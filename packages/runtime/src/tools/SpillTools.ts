@@ -102,10 +102,11 @@ const spillRead = Effect.fn("SpillTools.read")(function* (params: Tool.Parameter
   const whole = { lines: kept.lines, bytes: kept.bytes }
   if (params.offset !== undefined || params.length !== undefined) {
     const start = Math.min(params.offset ?? 0, kept.bytes)
-    const end = Math.min(kept.bytes, start + Math.min(params.length ?? maxText, maxText))
-    const pieces = yield* Stream.runCollect(store.read(sessionId, kept.id, { start, end }))
-    const text = decoder.decode(Buffer.concat(pieces))
-    return { text, ...whole, ...(end < kept.bytes ? { nextOffset: end } : {}) }
+    const most = Math.min(kept.bytes, start + Math.min(params.length ?? maxText, maxText))
+    const bytes = Buffer.concat(yield* Stream.runCollect(store.read(sessionId, kept.id, { start, end: most })))
+    const given = most < kept.bytes ? wholeCharacters(bytes) : bytes
+    const end = start + given.length
+    return { text: decoder.decode(given), ...whole, ...(end < kept.bytes ? { nextOffset: end } : {}) }
   }
   const startLine = params.startLine ?? 1
   const wanted = { startLine, endLine: params.endLine ?? kept.lines, room: maxText }
@@ -121,7 +122,7 @@ const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof Sp
   }
   const pattern = compiled.success
   const fixed = pattern.fixed === undefined ? undefined : Buffer.from(pattern.fixed)
-  const limited = pattern.backtracks ? TextPattern.makeTimeLimit() : undefined
+  const patience = pattern.backtracks ? TextPattern.makePatience() : undefined
   const { count, first, stoppedAt } = yield* SpillSearch.search(store, sessionId, kept, {
     startLine: params.startLine ?? 1,
     keep: Math.min(params.limit ?? 40, 80),
@@ -131,7 +132,7 @@ const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof Sp
         : (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(fixed),
     find: (text, keep) => {
       const search = () => TextPattern.search(pattern, text, keep)
-      return limited === undefined ? search() : limited(blockMillis, search)
+      return patience === undefined ? search() : patience(text.length, search)
     }
   })
   if (stoppedAt !== undefined) {
@@ -143,8 +144,13 @@ const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof Sp
   return { matches: count, lines: first, truncated: first.length < count }
 })
 
-/** Real time for one block under a pattern that backtracks. */
-const blockMillis = 1_000
+/** Bytes without a character at their end that is not whole, unless there is nothing else. */
+const wholeCharacters = (bytes: Buffer): Buffer => {
+  const last = bytes.findLastIndex((byte) => (byte & 0xc0) !== 0x80)
+  const first = bytes[last] ?? 0
+  const size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1
+  return last > 0 && last + size > bytes.length ? bytes.subarray(0, last) : bytes
+}
 
 const decoder = new TextDecoder()
 

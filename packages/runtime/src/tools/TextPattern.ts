@@ -5,8 +5,8 @@
  * texts are searched (`Workspace`).
  *
  * - S1. A line counts once, however often it matches: the figures are those of `grep -n`.
- * - S2. A regular expression runs under a time limit. JavaScript's engine backtracks,
- *   and one line of forty characters can keep it busy for hours; a fixed text cannot.
+ * - S2. A regular expression runs under a time limit, for a portion of the text and for all of it. JavaScript's engine
+ *   backtracks, and one line of forty characters can keep it busy for hours; a fixed text cannot.
  */
 import * as Result from "effect/Result"
 import * as vm from "node:vm"
@@ -88,7 +88,7 @@ export const linesOf = (text: string): ReadonlyArray<string> => {
   return lines
 }
 
-/** Runs `work` for at most `millis` of real time; undefined when it was stopped. */
+/** Runs `work` for at most `millis` of real time; undefined when it was stopped, by the time or for want of room. */
 export type TimeLimit = <A>(millis: number, work: () => A) => A | undefined
 
 /**
@@ -107,7 +107,7 @@ export const makeTimeLimit = (): TimeLimit => {
     try {
       script.runInContext(box, { timeout: millis })
     } catch (cause) {
-      if (isTimeout(cause)) return undefined
+      if (isTimeout(cause) || isOverflow(cause)) return undefined
       throw cause
     } finally {
       box.work = () => {}
@@ -115,6 +115,29 @@ export const makeTimeLimit = (): TimeLimit => {
     return out
   }
 }
+
+/** Searches a portion of so many characters; undefined when the pattern takes too long for it, or did so far (S2). */
+export type Patience = <A>(characters: number, work: () => A) => A | undefined
+
+/** The time limits of one search: nothing else of the process runs while it looks at a portion. */
+export const makePatience = (options?: {
+  readonly limit?: TimeLimit | undefined
+  readonly now?: (() => number) | undefined
+}): Patience => {
+  const { limit = makeTimeLimit(), now = () => performance.now() } = options ?? {}
+  let left = 2 * portionMillis
+  return (characters, work) => {
+    left += (characters / (1024 * 1024)) * mebiMillis
+    const started = now()
+    const out = left < 1 ? undefined : limit(Math.min(portionMillis, Math.ceil(left)), work)
+    left -= now() - started
+    return out
+  }
+}
+
+/** Milliseconds for a portion, and for each 2^20 characters on the whole: far more than an honest pattern needs. */
+const portionMillis = 1_000
+const mebiMillis = 100
 
 const metacharacters = /[\\^$.*+?()[\]{}|]/
 const everyMetacharacter = new RegExp(metacharacters, "g")
@@ -134,3 +157,6 @@ const excerpt = (line: string, at: number): string => {
 // the error comes from another realm, so `instanceof Error` does not hold
 const isTimeout = (cause: unknown): boolean =>
   typeof cause === "object" && cause !== null && "code" in cause && cause.code === "ERR_SCRIPT_EXECUTION_TIMEOUT"
+
+/** The engine keeps its ways back on a stack of its own. */
+const isOverflow = (cause: unknown): boolean => cause instanceof RangeError

@@ -205,6 +205,7 @@ const make = Effect.fnUntraced(function* (root: string) {
     const limit = Math.min(params.limit ?? 100, 1000)
     const skipped = { binary: 0, large: 0, unreadable: 0 }
     const lines: Array<Found["lines"][number]> = []
+    const patience = TextPattern.makePatience({ limit: timeLimit })
     let matches = 0
     let files = 0
     // a batch at a time: bounded memory, and a place to be interrupted between two of them
@@ -219,7 +220,8 @@ const make = Effect.fnUntraced(function* (root: string) {
       for (const group of portions(texts)) {
         const searchAll = () =>
           group.map(({ path, text }) => ({ path, found: TextPattern.search(pattern, text, keep) }))
-        const searched = pattern.backtracks ? timeLimit(portionMillis, searchAll) : searchAll()
+        const characters = group.reduce((sum, { text }) => sum + text.length, 0)
+        const searched = pattern.backtracks ? patience(characters, searchAll) : searchAll()
         if (searched === undefined) {
           return yield* new PatternRefused({
             pattern: params.pattern,
@@ -259,8 +261,7 @@ interface Text {
 
 const concurrency = 16
 const batchSize = 32
-/** Real time and characters of one search under a pattern that backtracks (`TextPattern` S2): far more than an honest one needs. */
-const portionMillis = 1_000
+/** Characters that are searched at once (`TextPattern` S2). */
 const portionText = 1024 * 1024
 
 /** Splits texts into groups of about `portionText` characters; order is kept. */

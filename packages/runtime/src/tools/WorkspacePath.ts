@@ -71,6 +71,8 @@ export interface Place {
   readonly exists: boolean
   /** The mode of the file that is there. */
   readonly mode: number | undefined
+  /** Its bytes. */
+  readonly size: number
 }
 
 export interface WorkspacePath {
@@ -143,7 +145,8 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
         path: found.success.path,
         real: found.success.real,
         exists: true,
-        mode: info.mode & 0o777
+        mode: info.mode & 0o777,
+        size: found.success.size
       } satisfies Place
     }
     if (found.failure.reason !== "missing") return yield* found.failure
@@ -156,7 +159,7 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
     const parent = yield* folderOf(path, folder)
     const real = paths.join(parent, name)
     if (isProtected(real, home)) return yield* refuse(path, "protected")
-    return { path: way.split(paths.sep).join("/"), real, exists: false, mode: undefined } satisfies Place
+    return { path: way.split(paths.sep).join("/"), real, exists: false, mode: undefined, size: 0 } satisfies Place
   })
 
   /** The real path of a folder, of which only the upper part may be there. */

@@ -118,10 +118,10 @@ const make = Effect.fnUntraced(function* (root: string) {
       const place = yield* workspace.place(params.path)
       const refuse = (message: string) => new EditRefused({ path: place.path, message })
       if (!place.exists) return yield* WorkspacePath.refuse(params.path, "missing")
+      if (place.size > TextFile.maxFileBytes) return yield* refuse("This file is too large to be edited.")
       const bytes = yield* Effect.mapError(fs.readFile(place.real), () =>
         WorkspacePath.refuse(params.path, "unreadable")
       )
-      if (bytes.length > TextFile.maxFileBytes) return yield* refuse("This file is too large to be edited.")
       const text = TextFile.decodeExact(bytes)
       if (text === undefined) return yield* refuse("This file is not text in UTF-8.")
       const at = text.indexOf(params.old)
