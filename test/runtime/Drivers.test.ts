@@ -79,6 +79,29 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
     })
   )
 
+  it.effect("let go of a session that waits for a worker here while another process has one", () =>
+    Effect.gen(function* () {
+      const doors = yield* PubSub.unbounded<SessionId>()
+      const doorbell: Doorbell = {
+        ring: (id) => Effect.asVoid(PubSub.publish(doors, id)),
+        rings: Stream.fromPubSub(doors)
+      }
+      const gate = yield* Tools.gate
+      const world = yield* World.withTools({
+        respond: ({ index }) => (index === 1 ? text([gate.pass, "long"]) : text("short"))
+      }).pipe(Effect.provideService(Doorbell, doorbell), Effect.provideService(Drivers.Workers, 1))
+      yield* world.session.run("held from now on")
+      const other = yield* world.sessions.open()
+      yield* other.send("go")
+      yield* gate.reached
+      const there = yield* Effect.provideService(world.start, Doorbell, doorbell)
+      yield* world.session.send("again")
+      yield* World.ended(yield* there.sessions.get(world.session.id), 2)
+      yield* gate.open
+      yield* World.ended(other, 1)
+    })
+  )
+
   it.effect("ring once for a session that finds no worker, though they hear their own doorbell", () =>
     Effect.gen(function* () {
       const doors = yield* PubSub.unbounded<SessionId>()

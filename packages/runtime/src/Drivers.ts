@@ -27,7 +27,6 @@ import * as FiberMap from "effect/FiberMap"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
@@ -62,8 +61,11 @@ const sweepLimit = 100
 /** Open while something may be new that the driver has not read. */
 type Bell = Latch.Latch
 
-/** Why a driver stopped: nothing to do, its owner was overtaken and the session is to be read anew, or not ours any more. */
-type Left = "idle" | "overtaken" | "gone"
+/**
+ * Why a driver stopped: nothing to do, its owner was overtaken and the session is to be read anew, no worker is free, or it is
+ * not ours any more.
+ */
+type Left = "idle" | "overtaken" | "crowded-out" | "gone"
 
 export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Prepare> = Layer.effect(
   Drivers,
@@ -78,7 +80,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     /** Opened when there may be a session for this process to take up. */
     const early = yield* Latch.make(false)
     const process: Process = {
-      turns: yield* Semaphore.make(workers),
+      workers,
       busy: 0,
       freed: early.open,
       doorbell,
@@ -105,8 +107,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
         return
       }
       // D4: with all workers busy it waits unclaimed, for whichever process has one free first.
-      if (isClosing || process.busy >= workers)
-        return yield* Effect.asVoid(Effect.forkIn(doorbell.ring(sessionId), scope))
+      if (isClosing || isFull(process)) return yield* Effect.asVoid(Effect.forkIn(doorbell.ring(sessionId), scope))
       const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
       const hangUp = () => {
@@ -122,7 +123,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     })
 
     // With all workers busy nothing is looked for, and nothing is rung: every process sweeps, and a ring makes them sweep.
-    const hasRoom = () => !isClosing && process.busy < workers
+    const hasRoom = () => !isClosing && !isFull(process)
     const sweep = Effect.suspend(() => {
       if (!hasRoom()) return Effect.void
       return Effect.gen(function* () {
@@ -160,9 +161,8 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
 
 /** What the drivers of a process share. */
 interface Process {
-  /** One permit for every Turn that may run. */
-  readonly turns: Semaphore.Semaphore
-  /** Turns that run or wait for a permit, and sessions that are being claimed for one (D4). */
+  readonly workers: number
+  /** Turns that run, and sessions that are being claimed for one (D4). */
   busy: number
   /** Says that a Turn has ended: the sweep may have something to give to its worker. */
   readonly freed: Effect.Effect<unknown>
@@ -204,12 +204,15 @@ const remember = (failing: Map<SessionId, Failing>, id: SessionId, now: number):
 const isTooEarly = (failing: ReadonlyMap<SessionId, Failing>, id: SessionId, now: number): boolean =>
   now < (failing.get(id)?.notBefore ?? 0)
 
-/** Runs a Turn when a worker is free, unless the process is closing by then. */
+/** Whether no worker is free for another Turn. */
+const isFull = ({ busy, workers }: Process): boolean => busy >= workers
+
+/** Runs a Turn on the worker the session was claimed for, or on another that is free. */
 const work = (owner: Owner.Owner, process: Process, place: Place) =>
   Effect.suspend(() => {
     if (place.isHeld) place.isHeld = false
     else process.busy++
-    return process.turns.withPermits(1)(Effect.suspend(() => (process.isClosing() ? Effect.void : Turn.run(owner))))
+    return Turn.run(owner)
   }).pipe(
     Effect.ensuring(
       Effect.suspend(() => {
@@ -230,7 +233,10 @@ const attend = Effect.fnUntraced(function* (
   for (;;) {
     const left: Left = yield* drive(sessionId, bell, process, place)
     // No suspension between the look at the bell and hanging up: a wake-up finds either this driver or none.
-    if (left === "gone" || (left === "idle" && !bell.isOpen())) return hangUp()
+    if (left === "overtaken" || (left === "idle" && bell.isOpen())) continue
+    hangUp()
+    // A worker may have been freed while the session was given back.
+    return left === "crowded-out" ? yield* process.freed : undefined
   }
 })
 
@@ -243,7 +249,8 @@ const drive = Effect.fn("Drivers.drive")(
       // Whoever drives it is to hear what is new.
       Effect.tapErrorTag("SessionClaimed", () => process.doorbell.ring(sessionId))
     )
-    isLeft = () => process.isClosing() && SessionState.hasWork(owner.state)
+    let isCrowdedOut = false
+    isLeft = () => (process.isClosing() || isCrowdedOut) && SessionState.hasWork(owner.state)
     const changed = yield* Latch.make(true)
     yield* bell.await.pipe(
       Effect.andThen(Effect.sync(() => owner.state.seq)),
@@ -261,6 +268,9 @@ const drive = Effect.fn("Drivers.drive")(
       if (stale !== undefined) return yield* Effect.fail(stale)
       if (process.isClosing()) return "gone" as Left
       if (SessionState.hasWork(owner.state)) {
+        // D4: another process may have a worker free, and this one takes the session up again when it has.
+        isCrowdedOut = !place.isHeld && isFull(process)
+        if (isCrowdedOut) return "crowded-out" as Left
         yield* work(owner, process, place)
         continue
       }
