@@ -243,13 +243,20 @@ export const make = Effect.fnUntraced(function* (options: {
   const store: SimStore = {
     sessionId,
     port: (host) => Context.make(Journal, journalOf(host)).pipe(Context.add(Claim, claimOf(host))),
-    events,
+    // A process may die between its write and the moment it is witnessed: what is in the record has happened.
+    get events() {
+      catchUp()
+      return events
+    },
     eventAt: (seq) => {
       if (seq > events.length) catchUp()
       return events[seq - 1]
     },
     authors,
-    state,
+    get state() {
+      catchUp()
+      return state
+    },
     isOwner: (host) => owner?.host === host && owner.fence === fences.get(host.name),
     fenceOf: (host) => fences.get(host.name) ?? 0,
     memory
