@@ -56,6 +56,9 @@ it.live(
       yield* Fiber.join(ending)
       yield* working.open
       yield* answering.reached
+      // The model has said half of it; another reader tells when the server has heard it.
+      const other = yield* Sse.open(second.server, "/api/sessions/moved/events")
+      yield* other.until(({ event }) => event === "delta" || event === "stream.snapshot")
 
       const seen = [...before, ...goodbye].flatMap(({ id }) => (id === undefined ? [] : [Number(id)]))
       const next = yield* Sse.open(second.server, "/api/sessions/moved/events?until=turn-end", {
