@@ -4,6 +4,7 @@ import * as HistoryInput from "@turnstep/server/cli/HistoryInput"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Command from "../fixtures/Command.ts"
@@ -170,6 +171,24 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
     options
   )
 
+  // `/dev/full` is a disk without room.
+  it.effect(
+    "read what another program writes, and say when nothing can be written",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Folder.make({ "dangling.json": JSON.stringify(dangling) })
+        const shell = (script: string) => spawnSync("sh", ["-c", script], { cwd, encoding: "utf8" })
+        const command = `"${process.execPath}" "${path.join(root, "packages/server/bin/turnstep.mjs")}"`
+        const piped = shell(`mkfifo pipe && { cat dangling.json > pipe & ${command} repair pipe; }`)
+        assert.strictEqual(piped.status, 0, piped.stderr)
+        assert.strictEqual(JSON.parse(piped.stdout).length, dangling.length + 1)
+        const full = shell(`${command} repair dangling.json > /dev/full`)
+        assert.strictEqual(full.status, 1)
+        assert.match(full.stderr, /\nturnstep: the output cannot be written \(ENOSPC\)\.\n$/)
+      }),
+    options
+  )
+
   it.effect(
     "say in one line why an input cannot be used",
     () =>
@@ -183,10 +202,12 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
           "latin.json": Uint8Array.of(0x5b, 0x22, 0xe4, 0x22, 0x5d),
           "plain.json": JSON.stringify(plain),
           "wrong.json": '{"profil":"mistral"}',
-          "empty.json": ""
+          "empty.json": "",
+          "folder/file": ""
         })
         const table: ReadonlyArray<readonly [file: string, code: number, said: RegExp]> = [
           ["nowhere.json", 1, /^nowhere\.json does not exist\.$/],
+          ["folder", 1, /^folder is not a file\.$/],
           ["broken.json", 1, /^broken\.json is not JSON: see line 3\.$/],
           ["cut.json", 1, /^cut\.json is not JSON: see line 3\.$/],
           ["lines.jsonl", 1, /^lines\.jsonl:3 is not JSON\.$/],

@@ -102,11 +102,18 @@ for (const [signal, code] of [
   })
 }
 
+/** What cannot be kept, as on a full disk: a log is done without, a result is not. */
+const unwritten = (output: NodeJS.WriteStream, { code }: NodeJS.ErrnoException): void => {
+  if (output !== process.stdout) return
+  console.error(`turnstep: the output cannot be written (${code}).`)
+  process.exit(1)
+}
+
 /** M4. Without a listener a broken pipe ends the process with a stack trace. */
 let hasReader = true
 for (const output of [process.stdout, process.stderr]) {
   output.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error
+    if (error.code !== "EPIPE") return unwritten(output, error)
     if (hasReader && codeWhenStopped !== 0) codeWhenStopped = 141
     if (hasReader) process.kill(process.pid, "SIGTERM")
     hasReader = false

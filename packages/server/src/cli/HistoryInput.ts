@@ -9,6 +9,7 @@
  * - I3. A format that is not named is recognised. Where several formats write alike, the body around the messages decides,
  *   then the format of the line before; a guess is never made.
  */
+import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Context, FormatName, Profile } from "@turnstep/core/history/Contract"
 import { detect } from "@turnstep/core/history/Detect"
 import * as Argument from "effect/cli/Argument"
@@ -21,6 +22,7 @@ import type * as PlatformError from "effect/PlatformError"
 import * as Schema from "effect/Schema"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
+import { createReadStream } from "node:fs"
 import { CommandFailed } from "./Connection.ts"
 import * as HistoryDocument from "./HistoryDocument.ts"
 import * as HistoryText from "./HistoryText.ts"
@@ -167,27 +169,35 @@ const pieces = (file: string) =>
     const cut = (take: () => ReadonlyArray<HistoryText.Piece>) =>
       Stream.fromIterableEffect(Effect.try({ try: take, catch: (error) => uncut(name, error) }))
     return bytes(file).pipe(
-      Stream.mapError((error) => unread(name, error)),
       Stream.flatMap((chunk) => cut(() => splitter.push(chunk))),
       Stream.concat(cut(splitter.end))
     )
   })
 
-const bytes = (
-  file: string
-): Stream.Stream<Uint8Array, PlatformError.PlatformError, FileSystem.FileSystem | Stdio.Stdio> =>
+/** Read from the beginning on, not by place: `<(command)` is a pipe. */
+const bytes = (file: string): Stream.Stream<Uint8Array, InputUnreadable, Stdio.Stdio> =>
   file === "-"
-    ? Stream.unwrap(Effect.map(Stdio.Stdio, ({ stdin }) => stdin))
-    : Stream.unwrap(Effect.map(FileSystem.FileSystem, (fs) => fs.stream(file)))
+    ? Stream.unwrap(
+        Effect.map(Stdio.Stdio, ({ stdin }) => Stream.mapError(stdin, ({ reason }) => unread(file, reason)))
+      )
+    : NodeStream.fromReadable({ evaluate: () => createReadStream(file), onError: (error) => unread(file, error) })
 
-const unread = (place: string, { reason }: PlatformError.PlatformError): InputUnreadable =>
-  new InputUnreadable({ place, problem: reasons.get(reason._tag) ?? "cannot be read." })
+/** Why a file could not be read, by Node's code or the platform's tag. */
+const unread = (file: string, error: unknown): InputUnreadable => {
+  const known = reasons.find(([names]) => names.some((name) => hasName(error, name)))
+  return new InputUnreadable({ place: nameOf(file), problem: known?.[1] ?? "cannot be read." })
+}
 
-const reasons = new Map<string, string>([
-  ["NotFound", "does not exist."],
-  ["PermissionDenied", "may not be read."],
-  ["BadResource", "is not a file."]
-])
+const hasName = (error: unknown, name: string): boolean =>
+  typeof error === "object" &&
+  error !== null &&
+  (("code" in error && error.code === name) || ("_tag" in error && error._tag === name))
+
+const reasons = [
+  [["ENOENT", "NotFound"], "does not exist."],
+  [["EACCES", "EPERM", "PermissionDenied"], "may not be read."],
+  [["EISDIR", "ENOTDIR", "BadResource"], "is not a file."]
+] as const
 
 const uncut = (place: string, error: unknown): InputUnreadable => {
   if (error instanceof HistoryText.NotUtf8) return new InputUnreadable({ place, problem: "is not text in UTF-8." })
@@ -247,7 +257,7 @@ const decodeContext = Schema.decodeUnknownEffect(Context, { onExcessProperty: "e
 
 const contextOf = Effect.fnUntraced(function* (file: string) {
   const fs = yield* FileSystem.FileSystem
-  const text = yield* Effect.mapError(fs.readFileString(file), (error) => unread(file, error))
+  const text = yield* Effect.mapError(fs.readFileString(file), ({ reason }) => unread(file, reason))
   const value = yield* jsonOf(file, text)
   return yield* Effect.mapError(decodeContext(value), ({ message }) => new ContextInvalid({ file, problem: message }))
 })
