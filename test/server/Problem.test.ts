@@ -50,6 +50,13 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
     ["JSON nested far too deeply", "/api/sessions", post("[".repeat(200_000)), 400, "json-too-deep"],
     ["no body where one is needed", "/api/sessions", { method: "POST" }, 400, "invalid-request"],
     ["a body over 1 MiB", "/api/sessions/s/messages", post(JSON.stringify("x".repeat(1024 * 1024))), 413, "too-large"],
+    [
+      "a body of countless entries",
+      "/api/history/verify",
+      post(`{"messages":[${"0,".repeat(1_000_001)}0]}`),
+      413,
+      "too-large"
+    ],
     ["a text as body", "/api/sessions", post("{}", { "content-type": "text/plain" }), 415, "unsupported-media-type"],
     [
       "a form as body",

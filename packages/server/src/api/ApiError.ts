@@ -117,7 +117,7 @@ const table = {
   "too-large": {
     status: 413,
     title: "The body is too large",
-    hint: "Send at most 1 MiB, or 16 MiB where a history is taken."
+    hint: "Send at most 1 MiB, or 16 MiB where a history is taken, and a million entries of arrays and objects."
   },
   "unsupported-media-type": {
     status: 415,

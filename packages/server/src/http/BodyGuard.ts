@@ -4,7 +4,8 @@
  * Owns: the media type, the size, the nesting and that it is JSON at all. Does not own: what it means (`api/Body`).
  *
  * - B1. A body is JSON in UTF-8, declared as JSON, not compressed, at most 64 levels deep, and not longer than its endpoint takes.
- * - B2. Depth is counted on the text, before anything is built from it.
+ * - B2. Depth and entries are counted on the text, before anything is built from it: what is small as text may be a hundred
+ *   times as large in memory.
  */
 import * as Context from "effect/Context"
 import * as ByteSize from "effect/ByteSize"
@@ -20,6 +21,9 @@ import * as Problem from "./Problem.ts"
 
 /** Levels of arrays and objects a body may have (B1). */
 export const maxDepth = 64
+
+/** Entries that the arrays and objects of a body may have together. */
+const maxEntries = 1_000_000
 
 /** Around every endpoint of the API. */
 export const layer = Layer.succeed(
@@ -61,16 +65,20 @@ const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance:
   if (!isUtf8(yield* Effect.orDie(request.arrayBuffer))) return yield* refuse("invalid-json", "The body is not UTF-8.")
   const text = yield* Effect.orDie(request.text)
   if (text === "") return
-  const depth = depthOf(text)
+  const { depth, entries } = shapeOf(text)
   if (depth > maxDepth) return yield* refuse("json-too-deep", `The body is nested more than ${maxDepth} levels deep.`)
+  if (entries > maxEntries) {
+    return yield* refuse("too-large", `The arrays and objects of the body have more than ${maxEntries} entries.`)
+  }
   const fault = jsonFault(text)
   if (fault !== undefined) return yield* refuse("invalid-json", fault)
 })
 
-/** The levels of brackets outside strings (B2); counting stops beyond the limit. */
-export const depthOf = (text: string): number => {
+/** The levels of brackets and the entries between them, outside strings (B2); counting stops beyond a limit. */
+const shapeOf = (text: string): { readonly depth: number; readonly entries: number } => {
   let depth = 0
   let deepest = 0
+  let entries = 0
   let isString = false
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index)
@@ -80,10 +88,11 @@ export const depthOf = (text: string): number => {
     } else if (unit === 0x22) isString = true
     else if (unit === 0x5b || unit === 0x7b) {
       if (++depth > deepest) deepest = depth
-      if (deepest > maxDepth) return deepest
+      if (deepest > maxDepth) break
     } else if (unit === 0x5d || unit === 0x7d) depth--
+    else if (unit === 0x2c && ++entries > maxEntries) break
   }
-  return deepest
+  return { depth: deepest, entries }
 }
 
 /** Why a text is not JSON, if it is not. */
