@@ -10,6 +10,7 @@ import { Claim } from "@turnstep/core/Claim"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
 import * as Ids from "@turnstep/core/Ids"
 import { Journal, type Lookup, type View } from "@turnstep/core/Journal"
+import type { FormatName } from "@turnstep/core/history/Contract"
 import type * as JournalPort from "@turnstep/core/Journal"
 import { SessionIdInvalid, SessionNotFound } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
@@ -59,11 +60,16 @@ export const layer = Layer.effect(
       Effect.map(recorded(...decision), ({ value }) => value)
 
     const session = (id: Ids.SessionId): Session => {
-      const send: Session["send"] = (input, options = {}) =>
+      const send = Effect.fn("Session.send")((input: Input, options: SendOptions = {}) =>
         admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
+      )
       const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
       const watcher = Watch.watcher(journal, hub, id)
-      const cancel = Effect.fnUntraced(function* (turnId: string, by: "user" | "caller", reason: string | undefined) {
+      const cancel = Effect.fn("Session.cancel")(function* (
+        turnId: string,
+        by: "user" | "caller",
+        reason: string | undefined
+      ) {
         for (;;) {
           const { seq } = yield* summaryOf(id)
           const told = yield* admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
@@ -106,16 +112,21 @@ export const layer = Layer.effect(
           return yield* outcome(turnId, 0)
         }),
         cancel: (turnId, reason) => cancel(turnId, "user", reason),
-        move: (itemId, delivery) => admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery)),
-        withdraw: (itemId) => admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)),
+        move: Effect.fn("Session.move")((itemId: string, delivery: "steer" | "follow-up") =>
+          admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery))
+        ),
+        withdraw: Effect.fn("Session.withdraw")((itemId: string) =>
+          admit(id, "input-returned", { itemId }, Admission.withdraw(itemId))
+        ),
         events: (page) => journal.read(id, page),
         watch,
         summary: summaryOf(id),
         importHistory: (history) => SessionHistory.bringIn(journal, claims, hub, id, history),
-        exportHistory: (format) =>
+        exportHistory: Effect.fn("Session.exportHistory")((format: FormatName) =>
           Effect.map(Effect.andThen(summaryOf(id), journal.read(id, { after: 0 })), (events) =>
             SessionHistory.takeOut(id, events, format)
           )
+        )
       }
     }
 
