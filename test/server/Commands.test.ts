@@ -3,6 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import { version } from "@turnstep/server/Version"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
 import { tmpdir } from "node:os"
 import * as Command from "../fixtures/Command.ts"
 import * as Folder from "../fixtures/Folder.ts"
@@ -118,6 +120,20 @@ layer(NodeServices.layer, { excludeTestServices: true })("The command line", (it
       yield* talking.deafen
       assert.strictEqual(yield* talking.exit, 141, talking.stderr())
       assert.notInclude(talking.stderr(), "Error")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("says once that its server is away, and waits for it until it is told not to", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const talking = yield* start(yield* Scope.provide(standing, scope), ["chat", "wait"])
+      yield* talking.prints("fine")
+      yield* Scope.close(scope, Exit.void)
+      yield* talking.says("trying again")
+      yield* Effect.sleep("1200 millis") // two tries later
+      yield* talking.signal("SIGINT")
+      assert.strictEqual(yield* talking.exit, 130)
+      assert.strictEqual(talking.stderr().split("trying again").length, 2)
     }).pipe(Effect.scoped)
   )
 

@@ -66,6 +66,7 @@ export type TurnOutcome =
   | {
       readonly _tag: "Cancelled"
       readonly turnId: TurnId
+      /** `user`: by `cancel`; `caller`: whoever waited for it in `run` was interrupted. */
       readonly by: "user" | "caller"
       readonly reason: string | undefined
     }

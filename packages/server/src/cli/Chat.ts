@@ -6,7 +6,7 @@
  * - C1. A line while a Turn runs steers it; a line while none runs starts one.
  * - C2. Ctrl-C while a Turn runs cancels it, and a second one, or one while none runs, ends the chat.
  * - C3. Without a terminal the lines are sent one after the other, each when the Turn before has ended.
- * - C4. A lost connection is taken up again after the last event that was shown.
+ * - C4. A lost connection is taken up again after the last event that was shown; a server that is away is told once.
  * - C5. Cancelling takes back what was typed for the Turn and not read yet: stop means stop.
  */
 import type { ItemId, SessionId, TurnId } from "@turnstep/core/Ids"
@@ -144,7 +144,14 @@ const talk = Effect.fnUntraced(function* (
     keyboard.prompt()
   }
   // C4
+  let isAway = false
   const follow = Effect.suspend(() => connection.stream(`/api/sessions/${session.id}/events?after=${last}`)).pipe(
+    Effect.tapError(() => {
+      if (isAway) return Effect.void
+      isAway = true
+      return Console.error(`(${baseUrl} does not answer; trying again)`)
+    }),
+    Effect.tap(() => Effect.sync(() => (isAway = false))),
     Effect.flatMap(({ stream }) =>
       Stream.runForEach(EventStream.decode(stream), (event) =>
         Effect.sync(() => {
