@@ -42,7 +42,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],
   ["runtime", "LargeOutput ToolCall ToolStream"],
   ["runtime", "ToolHandler ToolSource"],
-  ["runtime/mcp", "Endpoint McpError StdioTransport Link ModelName Arguments Content ToolList Connection"],
+  [
+    "runtime/mcp",
+    "BoundedFetch Endpoint McpError StdioTransport HttpTransport Link ModelName Arguments Content ToolList Connection"
+  ],
   ["runtime/tools", "Mcp"],
   ["runtime/tools", "TextPattern"],
   ["runtime/spill", "SpillSearch"],

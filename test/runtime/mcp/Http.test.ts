@@ -2,8 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Mcp from "@turnstep/runtime/tools/Mcp"
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as McpHttp from "../../fixtures/McpHttp.ts"
@@ -87,4 +89,27 @@ describe("An MCP server over HTTP", () => {
       )
     })
   )
+
+  it.live("loses a call whose stream ends without an answer", () =>
+    Effect.gen(function* () {
+      const { url } = yield* McpHttp.raw()
+      const { call } = yield* connected({ url, headers: { authorization: McpHttp.key } })
+      const exit = yield* Effect.timeoutOption(call("silent"), "10 seconds")
+      assert.include(JSON.stringify(exit), "its stream has ended")
+      assert.include(JSON.stringify(yield* call("quick")), '"output":"quick"')
+    })
+  )
+
+  for (const kind of ["endless_json", "endless_event", "endless_error"]) {
+    it.live(`does not fill the memory with an answer that never ends (${kind})`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* McpHttp.raw()
+        const { call } = yield* connected({ url, headers: { authorization: McpHttp.key } })
+        const exit = yield* Effect.timeoutOption(call(kind), "20 seconds")
+        assert.isTrue(Option.isSome(exit) && Exit.isFailure(exit.value), JSON.stringify(exit))
+        // The server is still there for others.
+        assert.deepInclude(JSON.stringify(yield* call("quick")), '"output":"quick"')
+      })
+    )
+  }
 })

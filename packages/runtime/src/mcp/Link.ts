@@ -16,7 +16,6 @@ import {
   SdkError,
   SdkErrorCode,
   SdkHttpError,
-  StreamableHTTPClientTransport,
   type Tool as Descriptor,
   type Transport,
   UnauthorizedError
@@ -28,6 +27,7 @@ import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import { readFileSync } from "node:fs"
 import * as Endpoint from "./Endpoint.ts"
+import { HttpTransport } from "./HttpTransport.ts"
 import { McpAnswerLost, McpRefused, McpUnavailable } from "./McpError.ts"
 import * as StdioTransport from "./StdioTransport.ts"
 
@@ -128,7 +128,9 @@ export const make = Effect.fnUntraced(function* (
               toolDefinition: tool,
               timeout: longestWait,
               onprogress: (progress) => void Queue.offerUnsafe(news, progress),
-              onRequestStreamEnd: () => void Deferred.doneUnsafe(ended, Effect.void)
+              ...(transport instanceof HttpTransport
+                ? transport.listener(() => void Deferred.doneUnsafe(ended, Effect.void))
+                : {})
             }
           ),
         catch: (error) => failureOf(server, error, because)
@@ -154,23 +156,13 @@ const open = (server: string, endpoint: Endpoint.Endpoint): Effect.Effect<Transp
   }
   const url = URL.parse(endpoint.url)
   if (url === null) return Effect.fail(new McpUnavailable({ server, reason: "its address is not a URL" }))
-  return Effect.succeed(
-    new StreamableHTTPClientTransport(url, {
-      requestInit: { headers: Endpoint.plain(endpoint.headers) },
-      reconnectionOptions: {
-        initialReconnectionDelay: 250,
-        maxReconnectionDelay: 2_000,
-        reconnectionDelayGrowFactor: 2,
-        maxRetries: 3
-      }
-    })
-  )
+  return Effect.succeed(new HttpTransport(url, endpoint.headers))
 }
 
 /** Says goodbye: a session over HTTP is ended where the server is still there. */
 const close = (client: Client, transport: Transport): Effect.Effect<void> => {
   const session =
-    transport instanceof StreamableHTTPClientTransport && transport.sessionId !== undefined
+    transport instanceof HttpTransport && transport.sessionId !== undefined
       ? Effect.tryPromise(() => transport.terminateSession())
       : Effect.void
   return Effect.ignore(Effect.timeoutOption(session, goodbye)).pipe(
