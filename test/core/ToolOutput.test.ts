@@ -117,6 +117,15 @@ describe("ToolOutput", () => {
     }
   })
 
+  it("shows nothing but the note where there is room for no more", () => {
+    for (const share of [0, 0.5]) {
+      const view = ToolOutput.slim("x".repeat(300), "pure", { cap: 140, head: share, tail: share })
+      assert.strictEqual(view.omitted, 300)
+      assert.isAtMost(view.text.length, 140)
+      assert.notInclude(view.text, "xxx")
+    }
+  })
+
   it("cuts a million characters without a place to start from in moments", () => {
     const view = ToolOutput.slim("🇩🇪".repeat(250_000), "pure")
     assert.isAtMost(view.text.length, ToolOutput.defaultLimits.cap)

@@ -230,7 +230,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "client-key",
     does: "a message that is sent again under its key is admitted again",
     file: "packages/core/src/MemoryStore.ts",
-    find: "entry.keys.set(fact.data.clientKey, { data: fact.data, digest })",
+    find: "entry.keys.set(fact.data.clientKey, { seq: fact.seq, data: fact.data, digest })",
     put: "",
     suites: [contract]
   },

@@ -48,7 +48,8 @@ export const slim = (text: string, effects: EffectClass, limits: Limits = defaul
   if (text.length <= limits.cap) return { text, omitted: 0 }
   const how = howToSee(effects)
   const room = Math.max(0, limits.cap - NOTE_ROOM - how.length)
-  const scale = Math.min(1, room / (text.length * (limits.head + limits.tail)))
+  const wanted = text.length * (limits.head + limits.tail)
+  const scale = wanted > room ? room / wanted : 1
   // Asked in the whole text: a window around the cut could begin inside a cluster and see boundaries that are none.
   const clusters = graphemes.segment(text)
   const head = text.slice(0, boundaryBefore(clusters, Math.floor(text.length * limits.head * scale)))

@@ -30,11 +30,16 @@ const watch = (session: Session, after: number, turn: number) =>
     startImmediately: true
   })
 
-/** Watches until a Turn is over; `joined` when the watcher has what there was before it came. */
-const comeLate = Effect.fnUntraced(function* (session: Session, after: number, turn: number) {
+/** Watches until a Turn is over; returns when the watcher has seen the first thing that is meant. */
+const watchFrom = Effect.fnUntraced(function* (
+  session: Session,
+  after: number,
+  turn: number,
+  isMeant: (seen: Seen) => boolean
+) {
   const joined = yield* Deferred.make<void>()
   const fiber = yield* session.watch(after).pipe(
-    Stream.tap((seen) => (seen._tag === "Snapshot" ? Deferred.succeed(joined, undefined) : Effect.void)),
+    Stream.tap((seen) => (isMeant(seen) ? Deferred.succeed(joined, undefined) : Effect.void)),
     Stream.takeUntil(isEnd(turn)),
     Stream.runCollect,
     Effect.forkChild({ startImmediately: true })
@@ -42,6 +47,13 @@ const comeLate = Effect.fnUntraced(function* (session: Session, after: number, t
   yield* Deferred.await(joined)
   return fiber
 })
+
+/** A watcher that has what there was before it came. */
+const comeLate = (session: Session, after: number, turn: number) =>
+  watchFrom(session, after, turn, ({ _tag }) => _tag === "Snapshot")
+
+/** A watcher of a session in which nothing has happened yet, that has read that far. */
+const comeFirst = (session: Session) => watchFrom(session, 0, 1, ({ _tag }) => _tag === "Event")
 
 /** The text of a step's answer as a reader puts it together. */
 const textIn = (seen: ReadonlyArray<Seen>): string =>
@@ -74,7 +86,7 @@ export const suite = (it: It): void => {
             { reasoning: ["hm"], text: ["do", "ne"] }
           ])
         })
-        const seen = yield* watch(session, 0, 1)
+        const seen = yield* comeFirst(session)
         yield* session.run("go")
         const shown = yield* Fiber.join(seen)
         const types = brief(shown)
