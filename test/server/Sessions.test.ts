@@ -91,6 +91,8 @@ layer(Server.layer(), { excludeTestServices: true })("Sessions over HTTP", (it) 
       }
       assert.deepStrictEqual(seen.slice(0, 5), ["page-5", "page-4", "page-3", "page-2", "page-1"])
       assert.strictEqual(new Set(seen).size, seen.length)
+      const nowhere = yield* server.json<{ code: string }>("/api/sessions?after=never")
+      assert.deepStrictEqual([nowhere.status, nowhere.body.code], [400, "invalid-request"])
     })
   )
 

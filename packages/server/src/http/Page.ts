@@ -9,6 +9,12 @@ import * as Problem from "./Problem.ts"
 export const wantsStream = (accept: string | undefined): boolean =>
   accept !== undefined && accept.toLowerCase().includes("text/event-stream")
 
+/** Refuses a page after what is not in the list: the first page once more would be read for ever. */
+export const noEntry = (after: string) => {
+  const detail = `The list has no entry ${after}.`
+  return Problem.refuse("invalid-request", detail, [{ pointer: "/query/after", detail }])
+}
+
 /** The entries after the one with the id `after`. */
 export const of = Effect.fnUntraced(function* <Entry extends { readonly id: string }>(
   entries: ReadonlyArray<Entry>,
@@ -16,10 +22,7 @@ export const of = Effect.fnUntraced(function* <Entry extends { readonly id: stri
 ) {
   const limit = query.limit ?? pageLimit.usual
   const start = query.after === undefined ? 0 : entries.findIndex((entry) => entry.id === query.after) + 1
-  if (query.after !== undefined && start === 0) {
-    const detail = `The list has no entry ${query.after}.`
-    return yield* Problem.refuse("invalid-request", detail, [{ pointer: "/query/after", detail }])
-  }
+  if (query.after !== undefined && start === 0) return yield* noEntry(query.after)
   const data = entries.slice(start, start + limit)
   return { data, next: start + limit < entries.length ? (data.at(-1)?.id ?? null) : null }
 })

@@ -58,8 +58,10 @@ export const layer = HttpApiBuilder.group(
         return yield* created({ ...(yield* told), ...imported, admitted }, isReplayed)
       }),
       list: Effect.fn("SessionHandlers.list")(function* ({ query }) {
+        const { after } = query
+        if (after !== undefined) yield* Effect.catch(sessions.get(after), () => Page.noEntry(after))
         const limit = query.limit ?? Body.pageLimit.usual
-        const found = yield* sessions.list({ before: query.after, limit: limit + 1 })
+        const found = yield* sessions.list({ before: after, limit: limit + 1 })
         const data = found.slice(0, limit).map(summaryBody)
         return { data, next: found.length > limit ? (data.at(-1)?.id ?? null) : null }
       }),
