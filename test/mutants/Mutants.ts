@@ -24,8 +24,35 @@ const liveness = "test/sim/Liveness.test.ts"
 const plan = "packages/core/src/TurnPlan.ts"
 const mcp = "test/runtime/mcp/Faults.test.ts"
 const append = "packages/runtime/src/sql/schema/Append.ts"
+const drivers = "packages/runtime/src/Drivers.ts"
+const driving = "test/runtime/Drivers.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // The workers of a process
+  {
+    name: "hoarded-sessions",
+    does: "a process claims whatever waits, however few workers it has",
+    file: drivers,
+    find: "  process.busy++\n  return { isHeld: true }",
+    put: "  return { isHeld: false }",
+    suites: [driving]
+  },
+  {
+    name: "ring-storm",
+    does: "a sweep rings for what finds no worker, and every ring is a sweep",
+    file: drivers,
+    find: "const hasRoom = () => !isClosing && !isFull(process)",
+    put: "const hasRoom = () => !isClosing",
+    suites: [driving]
+  },
+  {
+    name: "crowded-out",
+    does: "a session that is held waits for a worker here, whatever others have",
+    file: drivers,
+    find: "isCrowdedOut = !place.isHeld && isFull(process)",
+    put: "isCrowdedOut = false",
+    suites: [driving]
+  },
   // The guards of a Turn
   {
     name: "breaker-trips",

@@ -23,15 +23,23 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
   it.effect("run as many Turns at once as there are workers, and the others after them", () =>
     Effect.gen(function* () {
       const gate = yield* Tools.gate
-      const world = yield* World.withTools({ respond: script([text([gate.pass, "first"]), text("second")]) })
+      const world = yield* World.withTools({
+        respond: ({ index }) => (index === 1 ? text([gate.pass, "long"]) : text("short"))
+      })
+      const held = yield* world.sessions.open()
+      yield* held.run("zero")
       const other = yield* world.sessions.open()
       yield* world.session.send("one")
       yield* gate.reached
       yield* other.send("two")
-      assert.lengthOf(world.provider.requests, 1)
+      yield* held.send("three")
+      // Long enough for a Turn to begin.
+      yield* Effect.repeat(Effect.yieldNow, { times: 1000 })
+      assert.lengthOf(world.provider.requests, 2)
       yield* gate.open
       yield* World.ended(other, 1)
-      assert.lengthOf(world.provider.requests, 2)
+      yield* World.ended(held, 2)
+      assert.lengthOf(world.provider.requests, 4)
     }).pipe(Effect.provideService(Drivers.Workers, 1))
   )
 
