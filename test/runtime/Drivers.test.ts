@@ -13,6 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as PubSub from "effect/PubSub"
 import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
 import * as Stores from "../fixtures/Stores.ts"
 import * as Tools from "../fixtures/Tools.ts"
 import * as World from "../fixtures/World.ts"
@@ -186,5 +187,34 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
         "call.completed"
       )
     }).pipe(Effect.provideService(Drivers.Drain, Duration.millis(20)))
+  )
+})
+
+layer(MemoryStore.layer)("A session whose driver died", (it) => {
+  it.effect("is taken up as soon as any other once it has been driven again", () =>
+    Effect.gen(function* () {
+      let isBroken = false
+      const world = yield* World.withTools({
+        respond: () => text("done"),
+        around: (journal) => ({
+          ...journal,
+          read: (id, page) => (isBroken && page.after === 0 ? Effect.die("broken") : journal.read(id, page))
+        })
+      })
+      const fail = Effect.gen(function* () {
+        const before = world.logged.length
+        isBroken = true
+        yield* world.session.send("go")
+        yield* Effect.repeat(Effect.yieldNow, { until: () => world.logged.length > before })
+        isBroken = false
+      })
+      yield* fail
+      yield* TestClock.adjust("2 seconds")
+      yield* World.ended(world.session, 1)
+      yield* TestClock.adjust("40 seconds") // It is idle, and let go of.
+      yield* fail
+      yield* TestClock.adjust("2 seconds")
+      yield* World.ended(world.session, 2)
+    })
   )
 })

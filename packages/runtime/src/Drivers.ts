@@ -11,7 +11,7 @@
  *   settled, claims are released.
  * - D4. A process claims no more sessions with work than it has workers for.
  * - D5. A process takes up no session of an agent that it does not know: another version of the application may know it.
- * - D6. A session whose driver dies of a defect is left alone for a while, longer each time, and holds up no other.
+ * - D6. A session whose driver dies of a defect is left alone for a while, longer each time in a row, and holds up no other.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import { Doorbell } from "@turnstep/core/Doorbell"
@@ -115,6 +115,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
       }
       const place = takePlace(process)
       const attended = attend(sessionId, bell, process, place, hangUp).pipe(
+        Effect.tap(() => Effect.sync(() => failing.delete(sessionId))),
         Effect.tapDefect(() => Effect.map(Clock.currentTimeMillis, (now) => remember(failing, sessionId, now))),
         Effect.catchDefect((defect) => Effect.logError("a session's driver met an unexpected error", defect)),
         Effect.ensuring(Effect.andThen(Effect.sync(hangUp), giveBack(process, place)))
