@@ -30,7 +30,7 @@ describe("DurableRead", () => {
     const user = Transcript.userMessage(Transcript.userText("hi"))
     const other = Transcript.toolMessage([answer("x", "1")])
     const both = Transcript.toolMessage([answer("a", proof), answer("b", proof)])
-    const [first, second, third] = DurableRead.withTexts([user, other, both], new Map([["a", "text of a"]]))
+    const [first, second, third] = [user, other, both].map(DurableRead.withTexts(new Map([["a", "text of a"]])))
     assert.strictEqual(first, user)
     assert.strictEqual(second, other)
     assert.deepStrictEqual(
@@ -42,7 +42,7 @@ describe("DurableRead", () => {
 
   it("cuts a text that is larger than a step's allowance, and keeps a note that stood under the proof", () => {
     const noted = Transcript.toolMessage([answer("a", `${JSON.stringify(proof)}\n\n[note of the runtime: again]`)])
-    const [message] = DurableRead.withTexts([noted], new Map([["a", "x".repeat(5000)]]), 1000)
+    const [message] = [noted].map(DurableRead.withTexts(new Map([["a", "x".repeat(5000)]]), 1000))
     const [part] = message?.role === "tool" ? message.content : []
     const shown = part?.type === "tool-result" ? String(part.result) : ""
     assert.match(shown, /characters left out/)

@@ -57,13 +57,10 @@ export const shown = (
   return kept.toReversed()
 }
 
-/** The messages with the texts of reads, by wire id, in place of their proofs. Messages without any are the same objects. */
-export const withTexts = (
-  window: ReadonlyArray<Prompt.Message>,
-  texts: ReadonlyMap<string, string>,
-  allowance: number = ToolOutput.stepAllowance
-): ReadonlyArray<Prompt.Message> =>
-  window.map((message) => {
+/** Shows a message with the texts of reads, by wire id, in place of their proofs. One without any is the same object. */
+export const withTexts =
+  (texts: ReadonlyMap<string, string>, allowance: number = ToolOutput.stepAllowance) =>
+  (message: Prompt.Message): Prompt.Message => {
     if (message.role !== "tool" || !message.content.some((part) => part.type === "tool-result" && texts.has(part.id))) {
       return message
     }
@@ -76,7 +73,7 @@ export const withTexts = (
         return Prompt.toolResultPart({ ...part, result: `${result}${noteOf(part.result)}` })
       })
     })
-  })
+  }
 
 /** A note of the runtime under a proof stays under the text. */
 const noteOf = (result: unknown): string => {

@@ -10,6 +10,7 @@
  * - M4. No request leaves but through the gate (`RequestGate`).
  */
 import * as Canonical from "@turnstep/core/Canonical"
+import type * as Gate from "@turnstep/core/history/RequestGate"
 import type { Failure } from "@turnstep/core/TurnEvent"
 import type * as TurnPlan from "@turnstep/core/TurnPlan"
 import type * as AiError from "effect/ai/AiError"
@@ -48,6 +49,8 @@ export interface Request<E> {
   readonly config: TurnConfig
   /** The history; the same array from request to request. */
   readonly window: ReadonlyArray<Prompt.Message>
+  /** A message of it as this request alone has it. */
+  readonly shown: Gate.Request["shown"]
   /** What this request alone says behind it. */
   readonly question: ReadonlyArray<Prompt.Message>
   readonly toolChoice: "auto" | "none"
@@ -67,10 +70,10 @@ export const request = <E>(options: Request<E>) =>
 
 const attempts = Effect.fnUntraced(function* <E>(options: Request<E>) {
   const retry = yield* Retry
-  const { config, question, window } = options
+  const { config, question, shown, window } = options
   const prompt = yield* RequestGate.pass(
     config.wire,
-    { lead: [config.system], window, tail: question },
+    { lead: [config.system], window, tail: question, shown },
     options.onRepaired
   ) // M4
   for (let attempt = 1; ; attempt++) {

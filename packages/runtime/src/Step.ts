@@ -46,10 +46,11 @@ export const ask = (
   const step = turn.step?.step ?? 1
   const question =
     reasonToEnd === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(reasonToEnd)))]
-  return Effect.flatMap(windowOf(owner, turn), (window) =>
+  return Effect.flatMap(textsFor(owner, turn), (shown) =>
     ModelCall.request({
       config,
-      window,
+      window: owner.state.window,
+      shown,
       question,
       toolChoice: reasonToEnd === undefined ? "auto" : "none",
       ready: saved,
@@ -68,10 +69,10 @@ export const ask = (
   )
 }
 
-/** The window, with the texts of what the Turn has read beside the history. What is not there any more stays a proof. */
-const windowOf = Effect.fnUntraced(function* ({ sessionId, state }: Owner, turn: OpenTurn) {
+/** Shows messages with the texts of what the Turn has read beside the history. What is not there any more stays a proof. */
+const textsFor = Effect.fnUntraced(function* ({ sessionId }: Owner, turn: OpenTurn) {
   const store = yield* SpillStore.SpillStore
-  if (turn.reads.length === 0 || store === undefined) return state.window
+  if (turn.reads.length === 0 || store === undefined) return undefined
   const found = yield* Effect.forEach(DurableRead.shown(turn.reads), ({ spillId, wireId }) =>
     store.read(sessionId, spillId).pipe(
       Stream.runCollect,
@@ -79,7 +80,7 @@ const windowOf = Effect.fnUntraced(function* ({ sessionId, state }: Owner, turn:
       Effect.catchTag("SpillNotFound", () => Effect.succeed([]))
     )
   )
-  return DurableRead.withTexts(state.window, new Map(found.flat()))
+  return DurableRead.withTexts(new Map(found.flat()))
 })
 
 /** Runs the open calls of the batch side by side and leaves the last results in `unrecorded` (S1, S2). */

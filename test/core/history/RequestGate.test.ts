@@ -65,6 +65,44 @@ describe("RequestGate", () => {
     assert.sameMembers(seen, [system, ...window.slice(-2)])
   })
 
+  /** Shows results in full to one request. */
+  const inFull = (message: Prompt.Message): Prompt.Message =>
+    message.role !== "tool"
+      ? message
+      : Prompt.toolMessage({
+          ...message,
+          content: message.content.map((part) =>
+            part.type === "tool-result" ? Prompt.toolResultPart({ ...part, result: `all of ${part.id}` }) : part
+          )
+        })
+
+  it("costs what is new of a history that is shown otherwise as well, and keeps none of what was shown", () => {
+    const { gate, seen, wire } = chat()
+    const window: Array<Prompt.Message> = []
+    for (let step = 0; step < 500; step++) window.push(user(`${step}`), calls(`${step}`), results(`${step}`))
+    gate.pass({ ...request(window), shown: inFull })
+    seen.length = 0
+    window.push(calls("next"), results("next"))
+    const passed = gate.pass({ ...request(window), shown: inFull })
+    assert.lengthOf(seen, 3)
+    const sent = JSON.stringify(sentBy(wire, passed))
+    assert.include(sent, "all of 0")
+    assert.include(sent, "all of next")
+    assert.notInclude(JSON.stringify(sentBy(wire, gate.pass(request(window)))), "all of")
+  })
+
+  it("tells a break of such a history once, and keeps none of what was shown", () => {
+    const { gate, wire } = chat()
+    const window = [user("a"), calls("0"), results("0"), user("b"), calls("1"), user("c")]
+    const first = gate.pass({ ...request(window), shown: inFull })
+    assert.deepStrictEqual(codesOf(first), ["DANGLING_CALL /5/tool_calls/0"])
+    window.push(says("d"), user("e"))
+    const second = gate.pass({ ...request(window), shown: inFull })
+    assert.deepStrictEqual(codesOf(second), [])
+    assert.include(JSON.stringify(sentBy(wire, second)), "all of 0")
+    assert.notInclude(JSON.stringify(sentBy(wire, gate.pass(request(window)))), "all of")
+  })
+
   it("repairs each kind of break, and what it sends keeps the contract", () => {
     const broken: ReadonlyArray<readonly [string, ReadonlyArray<Prompt.Message>]> = [
       ["DANGLING_CALL /2/tool_calls/0", [user("a"), calls("1"), user("b")]],

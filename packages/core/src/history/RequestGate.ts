@@ -9,6 +9,7 @@
  *   answer of the model with what follows is looked at again, and no earlier result can be missing, for it passed.
  * - G3. A history that is not the one that passed is judged as a whole.
  * - G4. A finding never stops a request: it is repaired by rule; what no rule can mend goes out as it is.
+ * - G5. What a request shows otherwise than the history has it is judged with it, and forgotten with it.
  */
 import type * as Prompt from "effect/ai/Prompt"
 import * as Transcript from "../Transcript.ts"
@@ -34,6 +35,8 @@ export interface Request {
   readonly lead: ReadonlyArray<Prompt.Message>
   readonly window: ReadonlyArray<Prompt.Message>
   readonly tail: ReadonlyArray<Prompt.Message>
+  /** A message of the window as this request alone has it; nothing of that is remembered (G5). */
+  readonly shown?: ((message: Prompt.Message) => Prompt.Message) | undefined
 }
 
 /** What is to be sent. Pointers of `findings` point into the messages as they would have left. */
@@ -93,9 +96,12 @@ export const make = ({ contract, format: name, write }: Wire): RequestGate => {
   }
 
   /** The request, if all that is new in it may follow what has passed (G2). */
-  const follow = (before: Known, { lead, tail, window }: Request): ReadonlyArray<Prompt.Message> | undefined => {
+  const follow = (
+    before: Known,
+    { lead, shown = asItIs, tail, window }: Request
+  ): ReadonlyArray<Prompt.Message> | undefined => {
     const fresh = window.slice(before.size)
-    const written = fresh.flatMap(write)
+    const written = fresh.flatMap((message) => write(shown(message)))
     const ids = idsOf(written)
     if (callIdScope === "history" && ids.some((id) => before.ids.has(id))) return undefined
     const seen = [...lead.flatMap(write), standIn, ...before.frontier, ...written, ...tail.flatMap(write)]
@@ -103,11 +109,11 @@ export const make = ({ contract, format: name, write }: Wire): RequestGate => {
     const sent = before.sent === undefined ? undefined : [...before.sent, ...fresh]
     for (const id of ids) before.ids.add(id)
     learn(window, [...before.frontier, ...written], before.ids, sent)
-    return [...lead, ...(sent ?? window), ...tail]
+    return [...lead, ...(shown === asItIs ? (sent ?? window) : (sent ?? window).map(shown)), ...tail]
   }
 
   const pass = (request: Request): Passed => {
-    const { lead, tail, window } = request
+    const { lead, shown = asItIs, tail, window } = request
     const before = known.get(window)
     const isKnown = before !== undefined && isGrown(before, window)
     const followed = isKnown ? follow(before, request) : undefined
@@ -115,7 +121,7 @@ export const make = ({ contract, format: name, write }: Wire): RequestGate => {
     // G3
     const repaired = isKnown ? before.sent : undefined
     const history = repaired === undefined ? window : [...repaired, ...window.slice(before?.size)]
-    const all = [...lead, ...history, ...tail]
+    const all = [...lead, ...history.map(shown), ...tail]
     const forms = all.map(write)
     const written = forms.flat()
     const findings = refusals(verify(name, written, context))
@@ -128,9 +134,13 @@ export const make = ({ contract, format: name, write }: Wire): RequestGate => {
     const sent = restored(name, all, forms, messages)
     const end = tail.length === 0 ? sent.length : sent.indexOf(tail[0]!)
     const start = lead.length === 0 ? 0 : sent.indexOf(lead.at(-1)!) + 1
-    if (end < start) known.delete(window)
+    const asTheyWere = new Map(history.map((message, index) => [all[lead.length + index], message]))
+    const isKept = new Set(sent)
+    // G5: a message that is shown otherwise and was changed is both, and cannot be told apart.
+    const isMixed = [...asTheyWere].some(([message, was]) => message !== was && !isKept.has(message!))
+    if (end < start || isMixed) known.delete(window)
     else {
-      const kept = sent.slice(start, end)
+      const kept = sent.slice(start, end).map((message) => asTheyWere.get(message) ?? message)
       const own = kept.flatMap(write)
       learn(window, own, new Set(idsOf(own)), kept)
     }
@@ -139,6 +149,8 @@ export const make = ({ contract, format: name, write }: Wire): RequestGate => {
 
   return { pass }
 }
+
+const asItIs = (message: Prompt.Message): Prompt.Message => message
 
 /** The messages of a repair: those it left alone are the same objects again, all others are read from what it wrote. */
 const restored = (
