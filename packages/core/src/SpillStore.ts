@@ -150,26 +150,29 @@ export const makeMemory = (options?: { readonly quota?: number | undefined }): S
     return found === undefined ? Effect.fail(notFound(spill)) : Effect.succeed(found)
   }
   return {
-    write: Effect.fnUntraced(function* (sessionId, content) {
-      const measured = meter()
-      const pieces: Array<Uint8Array> = []
-      let size = 0
-      yield* Stream.runForEach(content, (piece) => {
-        size += piece.length
-        if (used + size > quota) return Effect.fail(quotaSpent("store", quota))
-        measured.add(piece)
-        pieces.push(piece)
-        return Effect.void
-      })
-      const kept = measured.end()
-      const spills = sessions.get(sessionId) ?? new Map<string, Held>()
-      sessions.set(sessionId, spills)
-      if (!spills.has(kept.id)) {
-        spills.set(kept.id, { kept, content: Buffer.concat(pieces) })
-        used += size
-      }
-      return { id: kept.id, bytes: kept.bytes, lines: kept.lines }
-    }),
+    write: (sessionId, content) =>
+      Effect.suspend(() => {
+        const measured = meter()
+        const pieces: Array<Uint8Array> = []
+        let size = 0
+        const grown = Stream.runForEach(content, (piece) => {
+          size += piece.length
+          used += piece.length
+          if (used > quota) return Effect.fail(quotaSpent("store", quota))
+          measured.add(piece)
+          pieces.push(piece)
+          return Effect.void
+        })
+        const released = Effect.onError(grown, () => Effect.sync(() => void (used -= size)))
+        return Effect.map(released, () => {
+          const kept = measured.end()
+          const spills = sessions.get(sessionId) ?? new Map<string, Held>()
+          sessions.set(sessionId, spills)
+          if (spills.has(kept.id)) used -= size
+          else spills.set(kept.id, { kept, content: Buffer.concat(pieces) })
+          return { id: kept.id, bytes: kept.bytes, lines: kept.lines }
+        })
+      }),
     find: (sessionId, spill) => Effect.map(held(sessionId, spill), ({ kept }) => kept),
     read: (sessionId, spill, range) =>
       Stream.unwrap(

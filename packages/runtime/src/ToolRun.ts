@@ -43,6 +43,9 @@ export const stopGrace = Duration.seconds(2)
 /** What of a tool's progress is shown at most: one word in so many milliseconds. A tool that floods would drive watchers away. */
 const progressEvery = 100
 
+/** Characters of a progress at most, as JSON: a larger one is not shown. Watchers that stand still hold thousands of them. */
+const largestProgress = 16_384
+
 /** What happens around a call while it runs. */
 export interface Around {
   readonly onProgress: (progress: Canonical.Json) => Effect.Effect<void>
@@ -256,14 +259,14 @@ const fitting = (answer: Answer, keep: LargeOutput.Keep): Effect.Effect<Answer, 
   }))
 }
 
-/** Passes on the first progress of every `progressEvery`. */
+/** Passes on the first progress of every `progressEvery`, unless it is too large. */
 const throttled = (show: Around["onProgress"]): Around["onProgress"] => {
   let shown = -Infinity
   return (progress) =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       if (now - shown < progressEvery) return Effect.void
       shown = now
-      return show(progress)
+      return ToolOutput.toText(progress).length > largestProgress ? Effect.void : show(progress)
     })
 }
 

@@ -331,5 +331,28 @@ export const suite = (it: It): void => {
         assert.isBelow(shown.length, 200)
       })
     )
+
+    it.effect("shows no progress that is larger than a watcher's queue can be expected to hold", () =>
+      Effect.gen(function* () {
+        const tells: Act = (act) =>
+          Effect.gen(function* () {
+            yield* ToolCall.progress({ log: "x".repeat(100_000) })
+            yield* Effect.sleep("150 millis")
+            yield* ToolCall.progress({ log: "short" })
+            return act
+          })
+        const { session } = yield* worldOf({ tells }, ["tells", "x"])
+        const watching = yield* session.watch(0).pipe(
+          Stream.takeUntil((seen) => seen._tag === "Event" && seen.event.type === "turn.completed"),
+          Stream.runCollect,
+          Effect.forkChild({ startImmediately: true })
+        )
+        yield* session.run("go")
+        const shown = (yield* Fiber.join(watching)).flatMap((seen) =>
+          seen._tag === "Ephemeral" && seen.ephemeral.type === "call.progress" ? [seen.ephemeral.progress] : []
+        )
+        assert.deepStrictEqual(shown, [{ log: "short" }])
+      })
+    )
   })
 }
