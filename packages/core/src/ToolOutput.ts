@@ -59,6 +59,12 @@ export const slim = (text: string, effects: EffectClass, limits: Limits = defaul
   return { text: (head + note + tail).slice(0, Math.max(limits.cap, 0)), omitted }
 }
 
+/** The text between two places, without the clusters that would be cut there (O1). */
+export const part = (text: string, start: number, end: number): string => {
+  const clusters = graphemes.segment(text)
+  return text.slice(boundaryAfter(clusters, start), boundaryBefore(clusters, end))
+}
+
 /** A result of a batch. `result` is what the model is to read of it, `output` all of it. */
 export interface Result {
   readonly callId: CallId

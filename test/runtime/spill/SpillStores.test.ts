@@ -257,6 +257,19 @@ describe("lines of a spill", () => {
   )
 })
 
+it.effect("a line of a spill is cut between characters", () =>
+  Effect.gen(function* () {
+    const family = "👨‍👩‍👧‍👦"
+    const spills = yield* store
+    const kept = yield* spills.write(a, Stream.make(bytes(family.repeat(8_000))))
+    for (const room of [99, 100, 101, 102, 103]) {
+      const found = yield* spills.find(a, kept.id)
+      const { text } = yield* SpillSearch.lines(spills, a, found, { startLine: 1, endLine: 1, room })
+      assert.strictEqual(text, `${family.repeat(Math.floor(room / family.length))}… [line cut]`)
+    }
+  }).pipe(Effect.provide(SpillStore.layerMemory()))
+)
+
 describe("spill files", () => {
   const world = (options?: Partial<SpillFiles.Options>) =>
     Effect.map(scratch, (parent) => {

@@ -246,6 +246,24 @@ layer(NodeServices.layer, { excludeTestServices: true })("Workspace", (it) => {
     })
   )
 
+  it.effect("cuts no character in two where it cuts a line", () =>
+    Effect.gen(function* () {
+      const family = "👨‍👩‍👧‍👦"
+      for (const before of ["", "x", "xx", "xxx"]) {
+        const line = `${before}${family.repeat(8_000)}`
+        const { toolkit } = yield* workspace({ "a.txt": line })
+        const found = yield* grep(toolkit, { pattern: family })
+        const shown = found.lines[0]?.text.replaceAll("…", "").replace(before, "") ?? ""
+        assert.strictEqual(shown, family.repeat(shown.length / family.length), "the grep")
+        const { encodedResult } = yield* Folder.call(toolkit, "read_files", { paths: ["a.txt"] })
+        const [file] = (encodedResult as typeof Workspace.FileTexts.Encoded).files
+        const read =
+          file !== undefined && "text" in file ? file.text.replace("… [line cut]", "").replace(before, "") : ""
+        assert.strictEqual(read, family.repeat(read.length / family.length), "the file")
+      }
+    })
+  )
+
   it.effect("tells the model what is wrong with a pattern", () =>
     Effect.gen(function* () {
       const { toolkit } = yield* workspace({ "a.txt": "x" })

@@ -8,6 +8,7 @@
  */
 import type { SessionId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
+import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as Effect from "effect/Effect"
 import type { Match, Matches } from "../tools/TextPattern.ts"
 
@@ -90,7 +91,7 @@ export const lines = Effect.fnUntraced(function* (
       if (length + (to - from) > room) {
         // A single line longer than the room is the only one that is cut.
         if (taken.length === 0) {
-          taken.push(`${text.slice(from, from + room)}… [line cut]`)
+          taken.push(`${ToolOutput.part(text, from, from + room)}… [line cut]`)
           last = number
         }
         return false

@@ -4,6 +4,7 @@
  * Owns: size limits, the test for binary content, the cutting by lines. Does not
  * own: which files may be read (`WorkspacePath`).
  */
+import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
 import * as Schema from "effect/Schema"
@@ -116,7 +117,7 @@ const cut = (path: string, lines: ReadonlyArray<string>, range: LineRange): File
   return {
     path,
     // a single line longer than the limit is the only text cut inside a line
-    text: text.length > maxFileText ? `${text.slice(0, maxFileText)}… [line cut]` : text,
+    text: text.length > maxFileText ? `${ToolOutput.part(text, 0, maxFileText)}… [line cut]` : text,
     startLine,
     endLine,
     lines: lines.length,

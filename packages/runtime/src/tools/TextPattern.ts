@@ -8,6 +8,7 @@
  * - S2. A regular expression runs under a time limit, for a portion of the text and for all of it. JavaScript's engine
  *   backtracks, and one line of forty characters can keep it busy for hours; a fixed text cannot.
  */
+import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as Result from "effect/Result"
 import * as vm from "node:vm"
 
@@ -151,7 +152,7 @@ const excerpt = (line: string, at: number): string => {
   if (line.length <= maxText) return line
   const start = at + before < maxText ? 0 : at - before
   const end = start + maxText
-  return `${start > 0 ? "…" : ""}${line.slice(start, end)}${end < line.length ? "…" : ""}`
+  return `${start > 0 ? "…" : ""}${ToolOutput.part(line, start, end)}${end < line.length ? "…" : ""}`
 }
 
 // the error comes from another realm, so `instanceof Error` does not hold
