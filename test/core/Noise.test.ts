@@ -27,6 +27,7 @@ describe("Noise", () => {
   it.each<[string, Json, Json]>([
     ["a count", "3 of 10 done", "4 of 10 done"],
     ["a share", { progress: 40 }, { progress: 41 }],
+    ["how long it has been", "still building after 60 s", "still building after 120 s"],
     ["an elapsed time", "running, 10 s elapsed", "running, 20 s elapsed"],
     ["a number under id", { task_id: 7 }, { task_id: 8 }],
     ["a date", "due 2026-01-02", "due 2026-01-03"],

@@ -46,8 +46,10 @@ const patterns: ReadonlyArray<RegExp> = [
   /\b\d{4}-\d\d-\d\d[T_ ]\d\d[:_-]\d\d(?:[:_-]\d\d(?:[.,_]\d{1,9})?)?(?:Z|\s?[+-]\d\d:?\d\d)?/g,
   /\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:\d\d? )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b[ \d:]{0,20}(?:GMT|UTC)?/g,
   /\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b/g,
-  // How long it took, where the text says that this is what it is, or is as exact as only a measured time is.
-  /\b(?:in|took|duration:?|time:?|after)\s{1,8}\d{1,9}(?:\.\d{1,9})?\s?(?:ms|s|sec|secs|seconds|m|min|minutes)\b/gi,
+  // How long it took, where the text says that this is what it is, or is as exact as only a measured time is. What has come
+  // after some seconds may be coming still (N2).
+  /\b(?:in|took|duration:?|time:?)\s{1,8}\d{1,9}(?:\.\d{1,9})?\s?(?:ms|s|sec|secs|seconds|m|min|minutes)\b/gi,
+  /\bafter\s{1,8}\d{1,9}(?:\.\d{1,9})?\s?ms\b/gi,
   /\b\d{1,6}\.\d{2,6}\s?m?s\b/g,
   // Seconds and milliseconds since the epoch, from 2014 on.
   /\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b/g
