@@ -1,5 +1,6 @@
 /** What the documents name is there. */
 import { assert, describe, it } from "@effect/vitest"
+import * as ModelPreset from "@turnstep/runtime/model/ModelPreset"
 import * as Question from "@turnstep/runtime/model/demo/Question"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -26,6 +27,26 @@ describe("The documents", () => {
     const questions = found(/"\/files ([^"]+)"/g)
     assert.isAbove(questions.length, 2)
     assert.isEmpty(questions.filter((question) => Question.read(question).word === undefined))
+  })
+
+  it("name every provider, its keys and its address", () => {
+    const rows = found(/^\| (`\w+` \| `[A-Z_]+`.* \| .*) \|$/gm).map((row) => row.split(" | "))
+    assert.deepStrictEqual(
+      rows.map(([name, keys = "", address = "", variable]) => ({
+        name,
+        keys: keys.replace(", not needed", ""),
+        needsKey: !keys.includes("not needed"),
+        address: address.startsWith("none") ? undefined : address,
+        variable
+      })),
+      ModelPreset.all.map((preset) => ({
+        name: `\`${preset.name}\``,
+        keys: preset.keyVariables.map((key) => `\`${key}\``).join(", "),
+        needsKey: preset.needsKey,
+        address: preset.baseUrl === undefined ? undefined : `\`${preset.baseUrl}\``,
+        variable: `\`${preset.baseUrlVariable}\``
+      }))
+    )
   })
 
   it("say how long the first example is", () => {
