@@ -60,6 +60,23 @@ describe("An MCP server over HTTP", () => {
     })
   )
 
+  it.live("may have its secret in its address, of which only the host is told", () =>
+    Effect.gen(function* () {
+      const { refused, url } = yield* McpHttp.raw()
+      const secret = "c0ffee-0123456789-abcdef"
+      const good = yield* connected({
+        url: url.replace("/mcp", `/s/${secret}/mcp`),
+        headers: { authorization: McpHttp.key }
+      })
+      assert.strictEqual((yield* good.status).state, "ready")
+      const bad = yield* connected({ url: url.replace("/mcp", `/s/${secret}/mcp`) })
+      yield* Effect.repeat(refused, { until: (times) => times >= 1, schedule: Schedule.spaced("20 millis") })
+      const told = JSON.stringify([good.log.lines, bad.log.lines, yield* bad.status])
+      assert.include(told, "http://127.0.0.1")
+      assert.notInclude(told, secret)
+    })
+  )
+
   it.live("is called once more, in a new session, where it has forgotten the old one", () =>
     Effect.gen(function* () {
       const raw = yield* McpHttp.raw()

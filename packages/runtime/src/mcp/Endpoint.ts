@@ -3,7 +3,8 @@
  *
  * Owns: the shape, and what of it may be shown. Does not own: connecting (`McpClient`).
  *
- * - E1. What is shown of an endpoint never holds a value of its environment, headers, arguments or query: they may be secrets.
+ * - E1. What is shown of an endpoint never holds a value of its environment, headers, arguments or query, nor a long part of
+ *   its path: they may be secrets.
  */
 import * as Redacted from "effect/Redacted"
 
@@ -35,7 +36,7 @@ export const isStdio = (endpoint: Endpoint): endpoint is Stdio => "command" in e
 export const place = (endpoint: Endpoint): string => {
   if (isStdio(endpoint)) return `the command ${endpoint.command}`
   const url = URL.parse(endpoint.url)
-  return url === null ? "an address that is no URL" : `${url.origin}${url.pathname}`
+  return url === null ? "an address that is no URL" : url.origin
 }
 
 /** The plain values. */
@@ -52,6 +53,9 @@ export const withoutSecrets = (endpoint: Endpoint): ((text: string) => string) =
 /** A shorter value is found in too many words that are no secret. */
 const shortest = 6
 
+/** Characters from which on a part of a path is no word any more. */
+const longPart = 16
+
 const text = (value: Value): string => (typeof value === "string" ? value : Redacted.value(value))
 
 const secretsOf = (endpoint: Endpoint): ReadonlyArray<string> => {
@@ -64,5 +68,9 @@ const secretsOf = (endpoint: Endpoint): ReadonlyArray<string> => {
   const headers = Object.values(plain(endpoint.headers)).flatMap((value) => [value, ...value.split(" ")])
   return url === null
     ? headers
-    : [...headers, url.username, url.password, url.search.slice(1), ...new Set(url.searchParams.values())]
+    : [
+        ...headers,
+        ...[url.username, url.password, url.search.slice(1), ...new Set(url.searchParams.values())],
+        ...url.pathname.split("/").filter((part) => part.length >= longPart)
+      ]
 }
