@@ -60,6 +60,16 @@ describe("An MCP server over HTTP", () => {
     })
   )
 
+  it.live("gives no part of a key away where a long answer of it is cut", () =>
+    Effect.gen(function* () {
+      const { url } = yield* McpHttp.raw()
+      const { call } = yield* connected({ url, headers: { authorization: McpHttp.key } })
+      const told = JSON.stringify(yield* call("leaky"))
+      assert.include(told, "x".repeat(400))
+      assert.notInclude(told, "sk-h")
+    })
+  )
+
   it.live("may have its secret in its address, of which only the host is told", () =>
     Effect.gen(function* () {
       const { refused, url } = yield* McpHttp.raw()

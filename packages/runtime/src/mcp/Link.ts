@@ -77,7 +77,11 @@ export const make = Effect.fnUntraced(function* (
   const hints = yield* Queue.sliding<void>(1)
   const transport = yield* open(server, endpoint)
   const because = (reason: string) =>
-    shown((transport instanceof StdioTransport.StdioTransport ? transport.end : undefined) ?? reason)
+    // Cut when the secrets are out of it: a part of one would not be known again.
+    shown((transport instanceof StdioTransport.StdioTransport ? transport.end : undefined) ?? reason).slice(
+      0,
+      longestWords
+    )
   const unavailable = (reason: string) => new McpUnavailable({ server, reason: because(reason) })
   const client = new Client(
     { name: "turnstep", version },
@@ -218,7 +222,7 @@ const textOf = (error: unknown): string => {
   if (error instanceof UnauthorizedError) return refusesUs(401)
   if (error instanceof SdkHttpError && (error.status === 401 || error.status === 403)) return refusesUs(error.status)
   if (!(error instanceof Error)) return String(error)
-  const message = error.message.replace(/^Version negotiation (?:probe )?failed: /, "").slice(0, longestWords)
+  const message = error.message.replace(/^Version negotiation (?:probe )?failed: /, "")
   const cause = error.cause === undefined ? "" : textOf(error.cause)
   if (message.includes(cause)) return message
   return cause.includes(message) ? cause : `${message}: ${cause}`
