@@ -70,6 +70,18 @@ layer(Layer.merge(NodeServices.layer, SecureRandom.layerWebCrypto))("Token", (it
     })
   )
 
+  it.effect("is refused where a file is in the place of its folder, and says so", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const data = yield* folder
+      yield* fs.writeFileString(data, "a file")
+      for (const use of [Token.ensure, Token.read]) {
+        assert.match((yield* Effect.flip(use(data))).message, /something else is in its place.*--data\.$/)
+      }
+      assert.strictEqual(yield* fs.readFileString(data), "a file")
+    })
+  )
+
   it.effect("differs from start to start of another server", () =>
     Effect.gen(function* () {
       const [one, two] = [yield* Token.ensure(yield* folder), yield* Token.ensure(yield* folder)]

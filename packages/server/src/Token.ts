@@ -27,7 +27,7 @@ export class TokenUnusable extends Schema.TaggedError<TokenUnusable>()("TokenUnu
   problem: Schema.String
 }) {
   override get message() {
-    return `The token in ${this.file} cannot be used: ${this.problem} Delete the file to get a new one, or choose another folder with --data.`
+    return `The token in ${this.file} cannot be used: ${this.problem} Or choose another folder with --data.`
   }
 }
 
@@ -40,10 +40,12 @@ export const read = Effect.fn("Token.read")(function* (data: string) {
   const fs = yield* FileSystem.FileSystem
   const file = yield* fileIn(data)
   const text = yield* Effect.mapError(fs.readFileString(file), ({ reason }) =>
-    reason._tag === "NotFound" ? new TokenMissing({ file }) : unusable(file, `${reason._tag}.`)
+    reason._tag === "NotFound" ? new TokenMissing({ file }) : unusable(file, problemOf(reason._tag))
   )
   const token = text.trim()
-  if (!/^[\x21-\x7e]{32,}$/.test(token)) return yield* unusable(file, "it is shorter than 32 characters or has others.")
+  if (!/^[\x21-\x7e]{32,}$/.test(token)) {
+    return yield* unusable(file, "it is shorter than 32 characters or has others. Delete the file to get a new one.")
+  }
   return Redacted.make(token)
 })
 
@@ -67,8 +69,15 @@ export const ensure = Effect.fn("Token.ensure")(function* (data: string) {
       Effect.flatMap(fs.exists(file), (isThere) => (isThere ? Effect.void : fs.copyFile(draft, file)))
     )
     yield* fs.remove(draft)
-  }).pipe(Effect.mapError((error) => unusable(file, `${error.reason._tag}.`)))
+  }).pipe(Effect.mapError(({ reason }) => unusable(file, problemOf(reason._tag))))
   return yield* read(data)
 })
+
+const problemOf = (reason: string): string => {
+  if (reason === "PermissionDenied") return "this user may not use it. Give it to the user of the server."
+  return reason === "BadResource" || reason === "AlreadyExists"
+    ? "something else is in its place. Move that away."
+    : `${reason}. Check the disk.`
+}
 
 const unusable = (file: string, problem: string) => new TokenUnusable({ file, problem })
