@@ -45,7 +45,7 @@ describe("Ids", () => {
         assert.notStrictEqual(Ids.callId(a, b, 0), Ids.callId(c, d, 0))
       })
     )
-    const session = Schema.decodeUnknownSync(Ids.SessionId)("s")
+    const session = Schema.decodeSync(Ids.SessionId)("s")
     assert.notStrictEqual<string>(Ids.userMessageId(Ids.itemId(1)), Ids.assistantMessageId(1, 1))
     assert.strictEqual(Ids.callKey(session, Ids.callId(1, 2, 3)), "s/cal_1_2_3")
   })

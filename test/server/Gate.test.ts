@@ -153,6 +153,8 @@ layer(Server.layer(), { excludeTestServices: true })("Gate", (it) => {
       assert.include(page.headers.get("content-type"), "text/html")
       assert.notMatch(page.body, /<(script|link)[^>]+(src|href)="https?:/)
       assert.include(page.headers.get("content-security-policy"), "connect-src 'self'")
+      const root = yield* request({ method: "GET", path: "/" }, {})
+      assert.deepStrictEqual([root.status, root.headers.get("location")], [302, "/api/docs"])
     })
   )
 })

@@ -55,7 +55,7 @@ export const suite = (it: It): void => {
           })
           for (const [act, gate] of Object.entries(gates)) tools.on(act, Effect.as(gate.pass, "late"))
           yield* session.send("go")
-          yield* Effect.all(Object.values(gates).map(({ reached }) => reached))
+          yield* Effect.forEach(Object.values(gates), ({ reached }) => reached)
           yield* World.until(session, ({ type }) => type === "call.completed")
           const before = yield* World.events(session)
           yield* stop

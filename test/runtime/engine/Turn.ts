@@ -104,7 +104,7 @@ export const suite = (it: It): void => {
         })
         for (const [act, gate] of Object.entries(gates)) tools.on(act, Effect.as(gate.pass, "late"))
         const run = yield* Effect.forkChild(session.run("go"))
-        yield* Effect.all(Object.values(gates).map(({ reached }) => reached))
+        yield* Effect.forEach(Object.values(gates), ({ reached }) => reached)
         yield* World.until(session, (event) => event.type === "call.completed")
         yield* session.cancel("trn_1")
         yield* Fiber.join(run)

@@ -11,13 +11,17 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { Api } from "../api/Api.ts"
 
+const pagePath = "/api/docs"
+const documentPath = "/api/openapi.json"
+export const paths: ReadonlyArray<string> = [pagePath, documentPath]
+
 /** D1 */
 const policy =
   "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data:; font-src data:; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const scalar = HttpApiScalar.layer(Api, {
-  path: "/api/docs",
+  path: pagePath,
   scalar: { withDefaultFonts: false, hideModels: true, authentication: { preferredSecurityScheme: "bearer" } }
 })
 
@@ -30,7 +34,8 @@ export const layer = HttpRouter.use(
         Effect.map(HttpServerResponse.setHeader("content-security-policy", policy))
       )
     ) // D2
-    yield* router.add("GET", "/api/openapi.json", document)
-    yield* router.add("GET", "/api/docs", page)
+    yield* router.add("GET", documentPath, document)
+    yield* router.add("GET", pagePath, page)
+    yield* router.add("GET", "/", HttpServerResponse.redirect(pagePath)) // who opens the server in a browser
   })
 )

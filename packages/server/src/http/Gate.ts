@@ -5,7 +5,7 @@
  *
  * - G1. Nothing is routed or read of a request that is not let in.
  * - G2. The documentation is public: it holds no data and is the same on every server, and a browser that opens it cannot
- *   send a token. So are `/healthz` and `/readyz`, which say a constant.
+ *   send a token. So are `/`, which leads there, and `/healthz` and `/readyz`, which say a constant.
  * - G3. A path that is there under another method is 405 with `allow`, any other unknown one 404, and so is what is no path.
  */
 import * as Cause from "effect/Cause"
@@ -20,11 +20,12 @@ import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequ
 import { Api } from "../api/Api.ts"
 import * as ApiError from "../api/ApiError.ts"
 import { Access, denial } from "./Access.ts"
+import * as Docs from "./Docs.ts"
 import * as Problem from "./Problem.ts"
 import { Streams } from "./Streams.ts"
 
 /** Paths that need no token (G2). */
-export const publicPaths: ReadonlySet<string> = new Set(["/healthz", "/readyz", "/api/docs", "/api/openapi.json"])
+export const publicPaths: ReadonlySet<string> = new Set(["/", "/healthz", "/readyz", ...Docs.paths])
 
 /** Wraps every route. */
 export const layer = HttpRouter.middleware(
@@ -104,7 +105,7 @@ const methodsOf = (path: string): ReadonlyArray<string> => {
 }
 
 const routes: ReadonlyArray<{ readonly method: string; readonly pattern: RegExp }> = (() => {
-  const found = ["/api/docs", "/api/openapi.json"].map((path) => ({ method: "GET", pattern: patternOf(path) }))
+  const found = ["/", "/metrics", ...Docs.paths].map((path) => ({ method: "GET", pattern: patternOf(path) }))
   HttpApi.reflect(Api, {
     onGroup: () => {},
     onEndpoint: ({ endpoint }) => {
