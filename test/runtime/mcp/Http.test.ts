@@ -70,6 +70,15 @@ describe("An MCP server over HTTP", () => {
     })
   )
 
+  it.live("steers no terminal and writes no line of the log by what it calls itself, or answers", () =>
+    Effect.gen(function* () {
+      const { url } = yield* McpHttp.raw()
+      const { call, status } = yield* connected({ url, headers: { authorization: McpHttp.key } })
+      assert.strictEqual((yield* status).serverInfo?.name, "raw [2J ready")
+      assert.include(JSON.stringify(yield* call("broken")), "bad [2J gateway")
+    })
+  )
+
   it.live("may have its secret in its address, of which only the host is told", () =>
     Effect.gen(function* () {
       const { refused, url } = yield* McpHttp.raw()

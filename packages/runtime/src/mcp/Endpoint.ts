@@ -70,7 +70,10 @@ const secretsOf = (endpoint: Endpoint): ReadonlyArray<string> => {
     ? headers
     : [
         ...headers,
-        ...[url.username, url.password, url.search.slice(1), ...new Set(url.searchParams.values())],
+        url.username,
+        url.password,
+        url.search.slice(1),
+        ...url.searchParams.values(),
         ...url.pathname.split("/").filter((part) => part.length >= longPart)
       ]
 }

@@ -78,10 +78,7 @@ export const make = Effect.fnUntraced(function* (
   const transport = yield* open(server, endpoint)
   const because = (reason: string) =>
     // Cut when the secrets are out of it: a part of one would not be known again.
-    shown((transport instanceof StdioTransport.StdioTransport ? transport.end : undefined) ?? reason).slice(
-      0,
-      longestWords
-    )
+    oneLine(shown((transport instanceof StdioTransport.StdioTransport ? transport.end : undefined) ?? reason))
   const unavailable = (reason: string) => new McpUnavailable({ server, reason: because(reason) })
   const client = new Client(
     { name: "turnstep", version },
@@ -107,8 +104,9 @@ export const make = Effect.fnUntraced(function* (
     catch: (error) => unavailable(textOf(error))
   })
   const lose = (reason: string) => Effect.asVoid(Deferred.succeed(lost, because(reason)))
+  const info = client.getServerVersion()
   return {
-    serverInfo: client.getServerVersion(),
+    serverInfo: info && { name: oneLine(info.name), version: oneLine(info.version) },
     protocolVersion: client.getNegotiatedProtocolVersion(),
     lost: Deferred.await(lost),
     lose,
@@ -230,7 +228,10 @@ const textOf = (error: unknown): string => {
 
 const refusesUs = (status: number): string => `it refuses the credentials it was given (HTTP ${status})`
 
-/** Characters of an error that are shown: a proxy may answer with a page. */
+/** What a server has written, in one line of a terminal or a log and without what would steer them. */
+const oneLine = (text: string): string => text.replace(/\p{Cc}+/gu, " ").slice(0, longestWords)
+
+/** Characters that are shown: a proxy may answer with a page. */
 const longestWords = 500
 
 /** A result that does not fit what its server promised is still what the tool has answered. */
