@@ -46,6 +46,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     suites: [driving]
   },
   {
+    name: "unheard-worker",
+    does: "what found no worker waits for the sweep, whoever is free before it",
+    file: drivers,
+    find: "process.isShort = true\n        return",
+    put: "return",
+    suites: [driving]
+  },
+  {
     name: "crowded-out",
     does: "a session that is held waits for a worker here, whatever others have",
     file: drivers,

@@ -88,6 +88,22 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
     })
   )
 
+  it.effect("look for no other sessions when a Turn ends that kept none waiting", () =>
+    Effect.gen(function* () {
+      let sweeps = 0
+      const world = yield* World.withTools({
+        respond: () => text("done"),
+        around: (journal) => ({
+          ...journal,
+          unattended: (...page) => Effect.suspend(() => (sweeps++, journal.unattended(...page)))
+        })
+      })
+      for (let turn = 0; turn < 20; turn++) yield* world.session.run("go")
+      // One at the start, and what the clock brings.
+      assert.isBelow(sweeps, 5)
+    })
+  )
+
   it.effect("let go of a session that waits for a worker here while another process has one", () =>
     Effect.gen(function* () {
       const doors = yield* PubSub.unbounded<SessionId>()
@@ -146,7 +162,7 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
         0
       )
       yield* admitting.session.send("go")
-      // Another world has another agent. It sweeps at its start, and again when its own Turn has ended.
+      // Another world has another agent. It sweeps at its start.
       const stranger = yield* World.withTools({ respond: script([text("mine")]) })
       yield* stranger.session.run("mine")
       assert.deepStrictEqual(
@@ -187,6 +203,26 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
         "call.completed"
       )
     }).pipe(Effect.provideService(Drivers.Drain, Duration.millis(20)))
+  )
+})
+
+// The clock stands still: nothing of this is the doing of the sweep that comes every two seconds.
+layer(MemoryStore.layer)("A worker that is free", (it) => {
+  it.effect("takes up what has waited for it, at once", () =>
+    Effect.gen(function* () {
+      const gate = yield* Tools.gate
+      const world = yield* World.withTools({
+        respond: ({ index }) => (index === 1 ? text([gate.pass, "long"]) : text("short"))
+      })
+      yield* world.session.run("zero")
+      yield* Effect.repeat(Effect.yieldNow, { times: 1000 }) // Whatever was to be looked for at the start has been.
+      const others = yield* Effect.forEach([1, 2], () => world.sessions.open())
+      yield* world.session.send("one")
+      yield* gate.reached
+      yield* Effect.forEach(others, (other) => other.send("another"))
+      yield* gate.open
+      yield* Effect.forEach(others, (other) => World.ended(other, 1))
+    }).pipe(Effect.provideService(Drivers.Workers, 1))
   )
 })
 

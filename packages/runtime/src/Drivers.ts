@@ -82,7 +82,8 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     const process: Process = {
       workers,
       busy: 0,
-      freed: early.open,
+      isShort: false,
+      freed: Effect.suspend(() => (process.isShort ? early.open : Effect.void)),
       doorbell,
       isClosing: () => isClosing
     }
@@ -107,7 +108,10 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
         return
       }
       // D4: with all workers busy it waits unclaimed, for whichever process has one free first.
-      if (isClosing || isFull(process)) return yield* Effect.asVoid(Effect.forkIn(doorbell.ring(sessionId), scope))
+      if (isClosing || isFull(process)) {
+        process.isShort = true
+        return yield* Effect.asVoid(Effect.forkIn(doorbell.ring(sessionId), scope))
+      }
       const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
       const hangUp = () => {
@@ -126,15 +130,18 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     // With all workers busy nothing is looked for, and nothing is rung: every process sweeps, and a ring makes them sweep.
     const hasRoom = () => !isClosing && !isFull(process)
     const sweep = Effect.suspend(() => {
-      if (!hasRoom()) return Effect.void
+      process.isShort = !hasRoom()
+      if (process.isShort) return Effect.void
       return Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const found = yield* journal.unattended(agents, sweepLimit + failing.size)
+        const limit = sweepLimit + failing.size
+        const found = yield* journal.unattended(agents, limit)
         yield* Effect.forEach(
           found,
           (id) => Effect.suspend(() => (hasRoom() && !isTooEarly(failing, id, now) ? wake(id) : Effect.void)),
           { discard: true }
         )
+        if (found.length === limit || !hasRoom()) process.isShort = true
       })
     })
     yield* sweep.pipe(
@@ -165,7 +172,9 @@ interface Process {
   readonly workers: number
   /** Turns that run, and sessions that are being claimed for one (D4). */
   busy: number
-  /** Says that a Turn has ended: the sweep may have something to give to its worker. */
+  /** Whether sessions may wait that were not taken up for want of a worker, or because there were so many. */
+  isShort: boolean
+  /** Says that a worker is free: then the sweep may have something for it. */
   readonly freed: Effect.Effect<unknown>
   readonly doorbell: Doorbell
   readonly isClosing: () => boolean
@@ -271,6 +280,7 @@ const drive = Effect.fn("Drivers.drive")(
       if (SessionState.hasWork(owner.state)) {
         // D4: another process may have a worker free, and this one takes the session up again when it has.
         isCrowdedOut = !place.isHeld && isFull(process)
+        process.isShort ||= isCrowdedOut
         if (isCrowdedOut) return "crowded-out" as Left
         yield* work(owner, process, place)
         continue
