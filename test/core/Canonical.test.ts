@@ -92,6 +92,24 @@ describe("Canonical", () => {
     assert.strictEqual(Canonical.toJson(hostile), "[not JSON: no]")
   })
 
+  it("takes nothing so deep that only some places could write it again", () => {
+    const nested = (levels: number): unknown => {
+      let value: unknown = '}]" [[['
+      for (let level = 0; level < levels; level++) value = level % 2 === 0 ? [value, "[{"] : { a: value }
+      return value
+    }
+    /** Writes from deep inside of other calls, where less of the stack is left. */
+    const written = (value: unknown, calls: number): string =>
+      calls === 0 ? JSON.stringify({ data: { value } }) : written(value, calls - 1)
+    for (const levels of [1, 999, 1_000, 1_001, 3_000, 4_000, 100_000]) {
+      const value = Canonical.toJson(nested(levels))
+      if (levels <= 1_000) assert.deepStrictEqual(value, nested(levels))
+      else assert.match(String(value), /^\[not JSON: /)
+      assert.isString(written(value, 5_000))
+      assert.isString(Canonical.digest(value))
+    }
+  })
+
   it("keeps a key named __proto__ as data", () => {
     const value = JSON.parse('{"__proto__":{"x":1},"a":"\\ud800"}') as unknown
     assert.include(Canonical.stringify(value), '"__proto__":{"x":1}')

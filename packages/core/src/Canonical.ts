@@ -29,16 +29,46 @@ export const digestText = (text: string): string => hash("sha256", text, "hex")
 
 /**
  * The JSON a value is stored as: what `JSON.stringify` would write, with non-finite numbers as `null`.
- * A value that JSON cannot hold at all (a cycle, a bigint) becomes a string that says so; nothing throws.
+ * A value that JSON cannot hold at all (a cycle, a bigint), or that is nested so deep that writing it again could fail where
+ * less of the stack is left, becomes a string that says so; nothing throws.
  */
 export const toJson = (value: unknown): Json => {
   if (typeof value === "string") return value
   try {
     const text = JSON.stringify(value)
-    return text === undefined ? null : (JSON.parse(text) as Json)
+    if (text === undefined) return null
+    return isDeep(text) ? `[not JSON: nested more than ${deepest} levels]` : (JSON.parse(text) as Json)
   } catch (error) {
     return `[not JSON: ${error instanceof Error ? error.message : String(error)}]`
   }
+}
+
+/** Levels a stored value may have. */
+const deepest = 1_000
+
+/** Whether a JSON text is nested deeper than a stored one may be. */
+const isDeep = (text: string): boolean => {
+  // Every level has two brackets.
+  if (text.length <= 2 * deepest) return false
+  let level = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) at = endOfString(text, at)
+    else if (code === 0x5b || code === 0x7b) {
+      if (++level > deepest) return true
+    } else if (code === 0x5d || code === 0x7d) level--
+  }
+  return false
+}
+
+/** The quotation mark that ends the string that begins here. */
+const endOfString = (text: string, start: number): number => {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let escapes = 0
+    while (text.charCodeAt(end - 1 - escapes) === 0x5c) escapes++
+    if (escapes % 2 === 0) return end
+  }
+  return text.length
 }
 
 const wellFormed = (value: unknown): unknown => {
