@@ -41,7 +41,7 @@ const post = (body: unknown, headers: Readonly<Record<string, string>> = {}): Se
 layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
   const table: ReadonlyArray<readonly [what: string, path: string, init: Server.Init, status: number, code: string]> = [
     ["an unknown route", "/api/nope", {}, 404, "route-not-found"],
-    ["a path outside of the API", "/", {}, 404, "route-not-found"],
+    ["a path outside of the API", "/nowhere", {}, 404, "route-not-found"],
     ["a path whose percent signs mean nothing", "/api/sessions/%ff%fe", {}, 404, "route-not-found"],
     ["a method a route does not take", "/api/info", { method: "DELETE" }, 405, "method-not-allowed"],
     ["a body that is not JSON", "/api/sessions", post("{"), 400, "invalid-json"],
