@@ -58,11 +58,11 @@ for (const database of Databases.migrated) {
         })
         const held = yield* Effect.forEach(Array.from({ length: 130 }), () => Owned.make)
         const writes = yield* Effect.forEach(held, (one) => fork(append(asked(one, [status("idle")]))))
-        assert.strictEqual(statements, 3)
+        assert.strictEqual(statements, 2)
         yield* Deferred.succeed(gate, undefined)
         const verdicts = yield* Effect.forEach(writes, Fiber.join)
         assert.isTrue(verdicts.every(({ verdict }) => verdict === "written"))
-        assert.strictEqual(statements, 7)
+        assert.strictEqual(statements, 4)
       })
     )
 

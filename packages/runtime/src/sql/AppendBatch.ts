@@ -43,10 +43,10 @@ export interface AppendBatch {
 }
 
 /** Writes in one statement at most. */
-const maxWrites = 32
+const maxWrites = 64
 
 /** Statements under way at most: one is written by the database while the next is prepared. */
-const maxFlushes = 3
+const maxFlushes = 2
 
 interface Waiting {
   readonly asked: Asked
