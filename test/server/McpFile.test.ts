@@ -110,8 +110,9 @@ describe("The file of MCP servers", () => {
     () =>
       Effect.gen(function* () {
         const scripted = yield* McpServers.scripted()
+        const { endpoint } = yield* McpServers.scripted({ MCP_MANY: "1000" })
         const url = `http://127.0.0.1:${yield* McpServers.freePort}/mcp?key=sk-0123456789`
-        const mcpServers = { s: scripted.endpoint, away: { url } }
+        const mcpServers = { s: scripted.endpoint, away: { url }, many: endpoint }
         const cwd = yield* Folder.make({ "mcp.json": JSON.stringify({ mcpServers }) })
         const env = { TURNSTEP_MCP: "mcp.json", TURNSTEP_PORT: "0" }
         const command = yield* Command.start(["doctor", "--json"], { cwd, env })
@@ -124,11 +125,16 @@ describe("The file of MCP servers", () => {
           [
             ["mcp", true],
             ["mcp s", true],
-            ["mcp away", false]
+            ["mcp away", false],
+            ["mcp many", true]
           ]
         )
         assert.match(String(findings[1]?.["found"]), /^scripted 1\.0\.0, \d+ tools, digest [0-9a-f]{12}$/)
         assert.match(String(findings[2]?.["found"]), /ECONNREFUSED/)
+        assert.match(
+          String(findings[3]?.["found"]),
+          / 1000 tools, .*; \d+ tools are left out: one server may have 1000; 1 tool/
+        )
         assert.notInclude(command.stdout() + command.stderr(), "sk-0123456789")
         assert.isEmpty(McpServers.processesOf(scripted.folder))
         assert.isFalse(yield* FileSystem.FileSystem.use((fs) => fs.exists(`${cwd}/.turnstep`)))

@@ -45,6 +45,8 @@ export interface Status {
   readonly tools: ReadonlyArray<string>
   /** Of the tools as they were last seen. */
   readonly digest?: string | undefined
+  /** What of them is over a limit, in words. */
+  readonly shortened: ReadonlyArray<string>
 }
 
 export interface Connection {
@@ -82,6 +84,9 @@ export const make = Effect.fnUntraced(function* (
     const unknown = ToolList.missing(next, rules)
     if (unknown.length > 0 && before?.digest !== next.digest) {
       yield* Effect.logWarning(`MCP server ${server} has no tool ${unknown.join(", ")}, which the configuration allows`)
+    }
+    if (next.shortened.length > 0 && before?.shortened.join() !== next.shortened.join()) {
+      yield* Effect.logWarning(`MCP server ${server} offers more than is taken of it: ${next.shortened.join("; ")}`)
     }
     if (before === undefined || before.digest === next.digest) return
     yield* Effect.logWarning(
@@ -190,7 +195,8 @@ export const make = Effect.fnUntraced(function* (
       serverInfo: link?.serverInfo,
       protocolVersion: link?.protocolVersion,
       tools: [...(list?.tools.keys() ?? [])],
-      digest: list?.digest
+      digest: list?.digest,
+      shortened: list?.shortened ?? []
     })),
     tools: Effect.timeoutOption(Deferred.await(tried), patience.turn).pipe(
       Effect.map((): ReadonlyMap<string, ToolList.Listed> => list?.tools ?? new Map())

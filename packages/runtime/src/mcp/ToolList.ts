@@ -4,18 +4,23 @@
  * Owns: what follows from a tool's description, and what has changed between two lists. Does not own: when lists are read
  * (`Connection`).
  *
- * - L1. The model is shown the name's server, the description and the schema as the server wrote them.
+ * - L1. The model is shown the name's server, the description and the schema as the server wrote them, within limits: no
+ *   server fills the requests of the model, and what is over a limit is told (`shortened`).
  * - L2. A server's hints about its tools are believed only when the application trusts it; else every tool may have effects.
  * - L3. A tool that has not changed is the same object in the next list: what was encoded for a request stays encoded.
  */
 import type { Tool as Descriptor } from "@modelcontextprotocol/client"
 import * as Canonical from "@turnstep/core/Canonical"
+import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Tool from "effect/ai/Tool"
 import type * as Duration from "effect/Duration"
 import type { Check } from "./Arguments.ts"
 import * as Arguments from "./Arguments.ts"
 import * as ModelName from "./ModelName.ts"
+
+/** What is taken of a server at the most: tools, and characters of a tool's description and of its schema as JSON (L1). */
+export const limits = { tools: 1_000, description: 4_096, schema: 65_536 }
 
 /** How the tools of a server are used. */
 export interface Rules {
@@ -43,6 +48,8 @@ export interface ToolList {
   readonly tools: ReadonlyMap<string, Listed>
   /** Of the digests of the tools. */
   readonly digest: string
+  /** What of the server's tools is over a limit, one sentence for each limit (L1). */
+  readonly shortened: ReadonlyArray<string>
 }
 
 /** Makes a list of what a server has told. */
@@ -53,7 +60,9 @@ export const make = (
   before: ToolList | undefined
 ): ToolList => {
   const allowed = rules.tools === undefined ? undefined : new Set(rules.tools)
-  const offered = descriptors.filter(({ name }) => allowed?.has(name) ?? true)
+  const wanted = descriptors.filter(({ name }) => allowed?.has(name) ?? true)
+  const usable = wanted.filter(({ inputSchema }) => JSON.stringify(inputSchema).length <= limits.schema)
+  const offered = usable.slice(0, limits.tools)
   const names = ModelName.all(
     server,
     offered.map(({ name }) => name)
@@ -66,8 +75,19 @@ export const make = (
     const isSame = known?.digest === digest && known.tool.name === name
     tools.set(descriptor.name, isSame ? known : listed(name, descriptor, digest, rules))
   }
-  return { tools, digest: Canonical.digest([...tools.values()].map(({ digest }) => digest).toSorted()) }
+  return {
+    tools,
+    digest: Canonical.digest([...tools.values()].map(({ digest }) => digest).toSorted()),
+    shortened: [
+      ...told(wanted.length - usable.length, `left out: a schema may have ${limits.schema} characters`),
+      ...told(usable.length - offered.length, `left out: one server may have ${limits.tools}`),
+      ...told(offered.filter(isLongWinded).length, `described in more than ${limits.description} characters, and cut`)
+    ]
+  }
 }
+
+const told = (tools: number, what: string): ReadonlyArray<string> =>
+  tools === 0 ? [] : [`${tools} ${tools === 1 ? "tool is" : "tools are"} ${what}`]
 
 /** The names of what is new, gone or different in a list. */
 export const changes = (before: ToolList, after: ToolList) => ({
@@ -84,7 +104,7 @@ export const missing = (list: ToolList, { tools = [] }: Rules): ReadonlyArray<st
 
 const listed = (name: string, descriptor: Descriptor, digest: string, rules: Rules): Listed => {
   const tool = Tool.dynamic(name, {
-    description: descriptor.description ?? descriptor.title,
+    description: descriptionOf(descriptor),
     parameters: descriptor.inputSchema
   })
     .annotate(Tool.Strict, false)
@@ -97,6 +117,20 @@ const listed = (name: string, descriptor: Descriptor, digest: string, rules: Rul
     check: Arguments.check(descriptor.inputSchema)
   }
 }
+
+/** What the server says of a tool, within the limit and without half a character at the cut. */
+const descriptionOf = (descriptor: Descriptor): string | undefined => {
+  const text = said(descriptor)
+  return text === undefined || !isLongWinded(descriptor)
+    ? text
+    : `${ToolOutput.part(text, 0, limits.description - cutMark.length)}${cutMark}`
+}
+
+const isLongWinded = (descriptor: Descriptor): boolean => (said(descriptor)?.length ?? 0) > limits.description
+
+const said = ({ description, title }: Descriptor): string | undefined => description ?? title
+
+const cutMark = " […]"
 
 /** L2 */
 const effectsOf = ({ annotations, name }: Descriptor, { effects, trust }: Rules): ToolPolicy.EffectClass => {

@@ -199,14 +199,14 @@ const mcp = Effect.fnUntraced(function* ({ value, ...setting }: Config.Setting<s
 const mcpServer = Effect.fnUntraced(
   function* (toolkit: McpToolkit<string>) {
     yield* toolkit.tools
-    const { digest = "", reason, serverInfo, state, tools } = yield* toolkit.status
+    const { digest = "", reason, serverInfo, shortened, state, tools } = yield* toolkit.status
     const check = `mcp ${toolkit.name}`
     if (state === "ready") {
       const who = serverInfo === undefined ? "" : `${serverInfo.name} ${serverInfo.version}, `
       return {
         check,
         isWell: true,
-        found: `${who}${tools.length} tools, digest ${digest.slice(0, 12)}`
+        found: [`${who}${tools.length} tools, digest ${digest.slice(0, 12)}`, ...shortened].join("; ")
       } satisfies Finding
     }
     return {
