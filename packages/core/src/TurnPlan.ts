@@ -76,7 +76,7 @@ export const nextStep = (
   const kind = mustEnd(turn, now) === undefined ? "work" : "hand-back"
   const isAnswered = turn.step?.state === "accepted"
   return [
-    ...(isAnswered ? shownShorter(turn, unrecorded) : []),
+    ...shownShorter(turn, unrecorded),
     ...(isAnswered && kind === "work" ? repetition(turn, unrecorded) : []),
     ...(isAnswered && turn.step !== undefined ? [stepCompleted(turn.id, turn.step.step, turn.step.figures)] : []),
     ...Inbox.steersFor(state.pending, turn.id).flatMap((item) => applyItem(item, turn.id, step)),
@@ -84,8 +84,9 @@ export const nextStep = (
   ]
 }
 
-/** The results of a step that are shorter than they were shown, because they were too much together (mechanism E1). */
+/** The results of an open step that are shown shorter, because they are too much together (mechanism E1). */
 const shownShorter = (turn: OpenTurn, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
+  if (turn.step?.state !== "accepted") return []
   const views = ToolOutput.slimBatch(
     Ledger.answered(turn.ledger, unrecorded).map(({ answer, callId, effects }) => ({ callId, effects, ...answer }))
   )
@@ -235,6 +236,8 @@ export const endTurn = (
   return [
     ...before,
     ...receipts,
+    // The next Turn reads what this one was told, also where it was stopped in the middle of a batch.
+    ...shownShorter(turn, receipts),
     ...returned,
     {
       type: "turn.settled",

@@ -26,11 +26,16 @@ const content = (n: number, size: number): string =>
     .slice(0, size)
     .toWellFormed()
 
+/** The size of a file that never ends. */
+const never = -1
+
 const world = (sizes: ReadonlyArray<number>) =>
   World.make({
     respond: script([calls(sizes.map((_, n) => ({ name: "read_files", arguments: { n } }))), text("read")]),
     agents: [Agent.make("reader", { instructions: "", toolkit: kit })],
-    services: kit.toLayer({ read_files: ({ n }) => Effect.succeed(content(n, sizes[n] ?? 0)) })
+    services: kit.toLayer({
+      read_files: ({ n }) => (sizes[n] === never ? Effect.never : Effect.succeed(content(n, sizes[n] ?? 0)))
+    })
   })
 
 export const suite = (it: It): void => {
@@ -69,6 +74,25 @@ export const suite = (it: It): void => {
         const [slimmed, ...others] = World.dataOf(events, "step.slimmed")
         assert.isEmpty(others)
         assert.lengthOf(slimmed?.views ?? [], 8)
+        assert.isEmpty(yield* Sound.complaints(session, made.provider))
+      })
+    )
+
+    it.effect("shows the next Turn no more of a batch whose Turn was cancelled in the middle of it", () =>
+      Effect.gen(function* () {
+        const sizes = [...Array.from({ length: 8 }, () => 50_000), never]
+        const made = yield* world(sizes)
+        const session = yield* Effect.orDie(made.sessions.open())
+        const { turnId } = yield* session.send("read all")
+        yield* World.until(session, (event) => event.type === "call.completed" && event.data.callId.endsWith("_7"))
+        yield* session.cancel(turnId ?? assert.fail("no turn"))
+        yield* World.ended(session, 1)
+        assert.strictEqual((yield* session.run("what have you read?"))._tag, "Answered")
+        const shown = (made.provider.requests[1]?.messages ?? []).filter(({ role }) => role === "tool")
+        const texts = shown.map(({ content }) => String(content))
+        assert.lengthOf(texts, sizes.length)
+        assert.isAtMost(texts.join("").length, ToolOutput.stepAllowance)
+        assert.lengthOf(World.dataOf(yield* World.events(session), "step.slimmed")[0]?.views ?? [], 8)
         assert.isEmpty(yield* Sound.complaints(session, made.provider))
       })
     )
