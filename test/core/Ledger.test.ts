@@ -96,6 +96,17 @@ describe("Ledger", () => {
     )
   })
 
+  it("leaves open for the next owner what was started and can be asked for, and nothing else", () => {
+    const lost = Ledger.askable(ledgerOf(1), () => true)
+    assert.deepStrictEqual([...lost], [Ids.callId(1, 1, 2)])
+    assert.deepStrictEqual(
+      Ledger.recovery(ledgerOf(1), lost).map(({ data }) => "callId" in data && data.callId),
+      [Ids.callId(1, 1, 0), Ids.callId(1, 1, 1), Ids.callId(1, 1, 3)]
+    )
+    assert.isEmpty(Ledger.askable(ledgerOf(1), () => false))
+    assert.isEmpty(Ledger.askable(ledgerOf(0), () => true))
+  })
+
   it("lets the next owner start what never started, whatever its effects", () => {
     for (const fact of Ledger.recovery(ledgerOf(0))) {
       assert.strictEqual(fact.type, "call.started")

@@ -174,12 +174,20 @@ export const receipt = (call: Call, cause: Receipt.Cause): Extract<Fact, { reado
 
 /**
  * What the next owner does with the calls a dead one left open (mechanism C3): a call that was never started is started,
- * one that may run again runs again under the same key, any other gets a receipt that says its outcome is unknown.
+ * one that may run again runs again under the same key, one that can be asked for is left open until it was, any other gets
+ * a receipt that says its outcome is unknown.
  */
-export const recovery = (ledger: Ledger): ReadonlyArray<Fact> =>
-  openCalls(ledger).map((call): Fact => {
+export const recovery = (ledger: Ledger, toAsk: ReadonlySet<CallId> = new Set()): ReadonlyArray<Fact> =>
+  openCalls(ledger).flatMap((call): ReadonlyArray<Fact> => {
     const mayRun = call.attempt === 0 || mayRunAgain(call.effects)
-    return mayRun
-      ? { type: "call.started", data: { callId: call.callId, attempt: call.attempt + 1 } }
-      : receipt(call, "lost")
+    if (mayRun) return [{ type: "call.started", data: { callId: call.callId, attempt: call.attempt + 1 } }]
+    return toAsk.has(call.callId) ? [] : [receipt(call, "lost")]
   })
+
+/** The calls that a dead owner started and whose tools can tell what became of them. */
+export const askable = (ledger: Ledger, canTell: (tool: string) => boolean): ReadonlySet<CallId> =>
+  new Set(
+    openCalls(ledger).flatMap(({ attempt, callId, effects, name }) =>
+      attempt > 0 && effects === "queryable" && canTell(name) ? [callId] : []
+    )
+  )

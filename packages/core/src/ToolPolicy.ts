@@ -13,6 +13,8 @@ import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
+import type * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
 
 /**
@@ -80,6 +82,22 @@ export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>("
   defaultValue: () => undefined
 })
 
+/** A call whose process died while it ran. `params` are the arguments as the model wrote them. */
+export interface LostCall {
+  readonly params: Json
+  /** The key that the handler got as `toolCallId`. */
+  readonly callKey: string
+}
+
+/** Asks the outside what became of a lost call: its result as the tool would have given it, none where that cannot be told. */
+export type Query = (call: LostCall) => Effect.Effect<Option.Option<Json>, unknown>
+
+/**
+ * How a `queryable` tool is asked after a crash (mechanism C3). It is never run again: a process that was only frozen may
+ * still do what it was at, so "not done" is no answer. Default: nobody is asked, and the outcome is unknown.
+ */
+export const Query = Context.Reference<Query | undefined>("core/ToolPolicy/Query", { defaultValue: () => undefined })
+
 /**
  * Marks a durable local read (`DurableRead`): its text is kept beside the history, which has the proof alone. The function
  * gives the path for the proof, from the call's arguments. Where no spill store is, the text is a result like any other.
@@ -99,6 +117,7 @@ export interface ToolPolicy {
   /** The key of `Exclusive` for a call's arguments. */
   readonly exclusive: (params: Json) => string | undefined
   readonly retry: Schedule.Schedule<unknown> | undefined
+  readonly query: Query | undefined
 }
 
 /** The policy of a tool, defaults filled in. */
@@ -120,7 +139,8 @@ export const of = (tool: Tool.Any): ToolPolicy => {
     output: Context.get(annotations, Output),
     durableRead: Context.get(annotations, DurableRead),
     exclusive: typeof exclusive === "function" ? keyOf(exclusive, tool.name) : () => exclusive,
-    retry: mayRunAgain(effects) ? Context.get(annotations, Retry) : undefined
+    retry: mayRunAgain(effects) ? Context.get(annotations, Retry) : undefined,
+    query: effects === "queryable" ? Context.get(annotations, Query) : undefined
   }
 }
 
@@ -141,7 +161,8 @@ export const unknownTool: ToolPolicy = {
   output: "slim",
   durableRead: undefined,
   exclusive: () => undefined,
-  retry: undefined
+  retry: undefined,
+  query: undefined
 }
 
 /** Whether running a call again under its key does no harm. */

@@ -112,12 +112,16 @@ export const maxTakeovers = 3
 
 /**
  * Facts with which an owner takes up an open Turn (mechanism C3); `wasLeft` when its former owner died. `undefined` when too
- * many have died over it: whatever it does then, it is not to be tried again.
+ * many have died over it: whatever it does then, it is not to be tried again. Calls `toAsk` stay open: their tools are asked.
  */
-export const takeUp = (turn: OpenTurn, wasLeft: boolean): ReadonlyArray<Fact> | undefined => {
+export const takeUp = (
+  turn: OpenTurn,
+  wasLeft: boolean,
+  toAsk?: ReadonlySet<Ids.CallId>
+): ReadonlyArray<Fact> | undefined => {
   if (wasLeft && turn.takeovers >= maxTakeovers) return undefined
   const claimed: ReadonlyArray<Fact> = wasLeft ? [{ type: "worker.claimed", data: { turnId: turn.id } }] : []
-  return [...claimed, ...Ledger.recovery(turn.ledger)]
+  return [...claimed, ...Ledger.recovery(turn.ledger, toAsk)]
 }
 
 /** Why a Turn must end with a hand-back: it went round in circles, or a limit is spent. */

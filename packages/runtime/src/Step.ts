@@ -10,6 +10,7 @@
 import * as Budget from "@turnstep/core/Budget"
 import type { Json } from "@turnstep/core/Canonical"
 import * as DurableRead from "@turnstep/core/DurableRead"
+import type { CallId } from "@turnstep/core/Ids"
 import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as SpillStore from "@turnstep/core/SpillStore"
@@ -31,6 +32,8 @@ export interface StepContext {
   readonly config: TurnConfig
   /** Results that are there and not recorded (S2). */
   readonly unrecorded: Array<Fact>
+  /** Calls that were lost with their process: their tools are asked, not run. */
+  readonly toAsk: ReadonlySet<CallId>
 }
 
 /**
@@ -89,12 +92,13 @@ export const runCalls = (
   calls: ReadonlyArray<Ledger.Call>,
   saved: Effect.Effect<void, WriteError>
 ): Effect.Effect<void, WriteError> => {
-  const { config, hub, owner } = context
+  const { config, hub, owner, toAsk } = context
   const settle = settler(context, calls.length)
   const inTurn = queues()
   const run = (call: Ledger.Call) => {
     const show = (progress: Json) => hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
-    const ran = ToolRun.run(config, owner.sessionId, call, {
+    const answer = toAsk.has(call.callId) ? ToolRun.ask : ToolRun.run
+    const ran = answer(config, owner.sessionId, call, {
       // Nobody hears of a call before its record: what a tool tells before waits for it.
       onProgress: (progress) =>
         Effect.ignore(

@@ -89,6 +89,44 @@ export const run = Effect.fnUntraced(
     })
 )
 
+/**
+ * Asks what became of a call that was lost with its process, and returns the facts that answer it: the result, or the receipt
+ * where nobody can tell. Nothing is run again.
+ */
+export const ask = Effect.fnUntraced(
+  function* (config: TurnConfig, sessionId: SessionId, call: Ledger.Call, around: Around) {
+    const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
+    const { query } = policy
+    const store = yield* SpillStore.SpillStore
+    const asked = yield* Clock.currentTimeMillis
+    const spills: Array<SpillStore.Spill> = []
+    const attempt: Attempt = { config, sessionId, call, around, policy, store, attempt: call.attempt }
+    const callKey = Ids.callKey(sessionId, call.callId)
+    const told = Effect.suspend(() => query?.({ params: call.params, callKey }) ?? Effect.succeedNone).pipe(
+      Effect.flatMap(Effect.fromOption),
+      Effect.flatMap((output) => {
+        const answer: Answer = { isFailure: false, output }
+        return staysWhole(attempt) ? Effect.succeed(answer) : fitting(answer, keeper(attempt, spills))
+      })
+    )
+    const exit = yield* detached(told, policy.timeout, () => Effect.void)
+    if (Option.isNone(exit) || Exit.isFailure(exit.value)) {
+      yield* Effect.logWarning(
+        `what became of a call of ${call.name} could not be told`,
+        Option.isSome(exit) && Exit.isFailure(exit.value) ? exit.value.cause : "it took too long"
+      )
+      return [Ledger.receipt(call, "lost")]
+    }
+    const ms = (yield* Clock.currentTimeMillis) - asked
+    return [...spills.map((spill) => created(call, spill)), completed(call, policy, exit.value.value, ms)]
+  },
+  (asking, _, __, call) =>
+    Effect.withSpan(asking, "ToolRun.ask", {
+      attributes: { tool: call.name, call: call.callId },
+      captureStackTrace: false
+    })
+)
+
 /** An attempt after which the call may be run again, with the facts that answer it if it is not. */
 class AttemptFailed {
   readonly _tag = "AttemptFailed"

@@ -46,8 +46,8 @@ export const run = Effect.fn("Turn.run")(
     yield* Effect.addFinalizer((exit) => settle(owner, unrecorded, exit))
     const opened = yield* open(owner)
     if (Option.isNone(opened)) return
-    const { config, saved } = opened.value
-    const steps = loop({ owner, hub, config, unrecorded }, saved)
+    const { config, saved, toAsk } = opened.value
+    const steps = loop({ owner, hub, config, unrecorded, toAsk }, saved)
     yield* Effect.raceFirst(steps, owner.cancelled)
   },
   Effect.scoped,
@@ -66,6 +66,7 @@ export const run = Effect.fn("Turn.run")(
 interface Opened {
   readonly config: TurnConfig
   readonly saved: Effect.Effect<void, WriteError>
+  readonly toAsk: ReadonlySet<Ids.CallId>
 }
 
 /** Opens the next Turn, or prepares to go on with the open one: its calls are recovered first. */
@@ -78,7 +79,8 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let saved: Effect.Effect<void, WriteError> = Effect.void
-  if (isOpen) yield* takeUp(owner)
+  let toAsk: ReadonlySet<Ids.CallId> = new Set()
+  if (isOpen) toAsk = yield* takeUp(owner, Exit.isSuccess(prepared) ? prepared.value.policies : new Map())
   else {
     const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
     saved = yield* owner.ahead((current) => {
@@ -93,7 +95,7 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   }
   // The Turn is open now: a preparation that failed ends it by the finalizer, like every other failure.
   if (Exit.isFailure(prepared)) return yield* Effect.failCause(prepared.cause)
-  return Option.some<Opened>({ config: prepared.value, saved })
+  return Option.some<Opened>({ config: prepared.value, saved, toAsk })
 })
 
 /** Too many owners died over the Turn without bringing it further. */
@@ -106,15 +108,19 @@ class TurnHopeless extends Schema.TaggedError<TurnHopeless>()("TurnHopeless", { 
   }
 }
 
-/** Takes up an open Turn where its former owner left it. */
-const takeUp = Effect.fnUntraced(function* (owner: Owner) {
+/** Takes up an open Turn where its former owner left it; the calls it gives were lost, and their tools can be asked. */
+const takeUp = Effect.fnUntraced(function* (owner: Owner, policies: TurnConfig["policies"]) {
   let isHopeless = false
+  let toAsk: ReadonlySet<Ids.CallId> = new Set()
   yield* owner.decide(({ turn }) => {
-    const facts = turn === undefined || turn.cancelling !== undefined ? [] : TurnPlan.takeUp(turn, owner.wasLeft)
+    if (turn === undefined || turn.cancelling !== undefined) return []
+    toAsk = Ledger.askable(turn.ledger, (tool) => policies.get(tool)?.query !== undefined)
+    const facts = TurnPlan.takeUp(turn, owner.wasLeft, toAsk)
     isHopeless = facts === undefined
     return facts ?? []
   })
   if (isHopeless) return yield* new TurnHopeless({ owners: TurnPlan.maxTakeovers })
+  return toAsk
 })
 
 /** Steps until the Turn is closed, or told to stop. What to do next is read off the state, so a recovered Turn needs no other path. */

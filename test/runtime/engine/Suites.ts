@@ -12,6 +12,7 @@ import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
 import * as Output from "./Output.ts"
 import * as Prepare from "./Prepare.ts"
+import * as Query from "./Query.ts"
 import * as RequestGate from "./RequestGate.ts"
 import * as Session from "./Session.ts"
 import * as Steering from "./Steering.ts"
@@ -35,6 +36,7 @@ export const suites = [
   DurableRead.suite,
   Session.suite,
   Handover.suite,
+  Query.suite,
   Input.suite,
   History.suite,
   Prepare.suite,
