@@ -24,6 +24,8 @@ describe("DurableRead", () => {
     assert.deepStrictEqual(ids(DurableRead.shown(reads, 60)), ["c"])
     assert.deepStrictEqual(ids(DurableRead.shown(reads, 10)), ["c"])
     assert.isEmpty(DurableRead.shown([], 10))
+    // Of a large one the ends are shown: it takes no room from the others.
+    assert.deepStrictEqual(ids(DurableRead.shown([read("a", 40), read("large", 1024 ** 3)])), ["a", "large"])
   })
 
   it("puts texts in the place of their proofs and leaves everything else the same object", () => {

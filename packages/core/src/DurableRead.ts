@@ -10,6 +10,7 @@
  * - D1. The history, the events and every later Turn have the proof alone, never the text.
  * - D2. The texts of a request keep within the step's allowance together, those read last first; the text read last of all is
  *   always there, cut to the allowance if it must be.
+ * - D3. Of a text above the spill threshold the requests have the ends, as of any spill, and no more of it is ever in memory.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
@@ -42,6 +43,9 @@ export interface Read {
   readonly bytes: number
 }
 
+/** Whether only the ends of a read are shown, because it is as large as what is kept for its size (D3). */
+export const isLarge = ({ bytes }: Read): boolean => bytes > SpillStore.threshold
+
 /** The reads whose texts the next request has (D2). `reads` in their order. */
 export const shown = (
   reads: ReadonlyArray<Read>,
@@ -50,7 +54,7 @@ export const shown = (
   let left = allowance
   const kept: Array<Read> = []
   for (const read of reads.toReversed()) {
-    left -= read.bytes
+    left -= isLarge(read) ? 2 * SpillStore.edgeBytes : read.bytes
     if (left < 0 && kept.length > 0) break
     kept.push(read)
   }

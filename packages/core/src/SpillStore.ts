@@ -21,6 +21,9 @@ import { SpillId } from "./Ids.ts"
 /** Outputs of more bytes than this are spilled: 1 MiB. */
 export const threshold = 1024 * 1024
 
+/** Bytes that are shown of each end of a spill. */
+export const edgeBytes = 4096
+
 /** Content is read in blocks of this many bytes, at multiples of it: 64 KiB. Larger ones leave more garbage than is worth. */
 export const blockSize = 64 * 1024
 

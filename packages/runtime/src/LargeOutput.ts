@@ -6,7 +6,7 @@
  * - L1. Memory is bounded by the threshold, whatever a tool gives.
  * - L2. What is shown of a spilled output begins and ends with whole lines, or characters where lines are long.
  */
-import { SpillId } from "@turnstep/core/Ids"
+import { type SessionId, SpillId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as Effect from "effect/Effect"
 import * as Pull from "effect/Pull"
@@ -66,8 +66,19 @@ export const collect = <E>(content: Content<E>, keep: Keep): Effect.Effect<Outpu
     })
   )
 
-/** Bytes that are shown of each end of a spilled output. */
-const edgeBytes = 4096
+/** What is shown of a spill that was kept before, read from its ends alone (L1). */
+export const shownOf = Effect.fnUntraced(function* (store: SpillStore.Service, sessionId: SessionId, id: SpillId) {
+  const kept = yield* store.find(sessionId, id)
+  const edges = makeEdges()
+  const ends = [
+    { start: 0, end: Math.min(edgeBytes, kept.bytes) },
+    { start: Math.max(0, kept.bytes - edgeBytes), end: kept.bytes }
+  ]
+  for (const end of ends) edges.pass(Buffer.concat(yield* Stream.runCollect(store.read(sessionId, id, end))))
+  return shownText(kept, edges.head(), edges.tail())
+})
+
+const { edgeBytes } = SpillStore
 
 const shownText = ({ bytes, id, lines }: SpillStore.Spill, head: string, tail: string): string =>
   `[This output is too large to show: ${bytes} bytes in ${lines} lines. All of it is kept as spill ${id}. ` +

@@ -20,6 +20,7 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as Semaphore from "effect/Semaphore"
 import type { EventHub } from "./EventHub.ts"
+import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
 import type { Owner, WriteError } from "./Owner.ts"
 import * as ToolRun from "./ToolRun.ts"
@@ -76,10 +77,13 @@ export const ask = (
 const textsFor = Effect.fnUntraced(function* ({ sessionId }: Owner, turn: OpenTurn) {
   const store = yield* SpillStore.SpillStore
   if (turn.reads.length === 0 || store === undefined) return undefined
-  const found = yield* Effect.forEach(DurableRead.shown(turn.reads), ({ spillId, wireId }) =>
-    store.read(sessionId, spillId).pipe(
-      Stream.runCollect,
-      Effect.map((pieces) => [[wireId, Buffer.concat(pieces).toString()]] as const),
+  const textOf = (read: DurableRead.Read) =>
+    DurableRead.isLarge(read)
+      ? LargeOutput.shownOf(store, sessionId, read.spillId)
+      : Effect.map(Stream.runCollect(store.read(sessionId, read.spillId)), (pieces) => Buffer.concat(pieces).toString())
+  const found = yield* Effect.forEach(DurableRead.shown(turn.reads), (read) =>
+    textOf(read).pipe(
+      Effect.map((text) => [[read.wireId, text]] as const),
       Effect.catchTag("SpillNotFound", () => Effect.succeed([]))
     )
   )

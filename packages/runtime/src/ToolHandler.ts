@@ -10,6 +10,7 @@
  * - H1. A tool cannot tell the difference: the same handler, services, schemas and failures as under `Toolkit.handle`.
  */
 import * as Canonical from "@turnstep/core/Canonical"
+import type { SpillId } from "@turnstep/core/Ids"
 import type * as SpillStore from "@turnstep/core/SpillStore"
 import * as AiError from "effect/ai/AiError"
 import * as Prompt from "effect/ai/Prompt"
@@ -28,6 +29,8 @@ export interface Answer {
   readonly isFailure: boolean
   readonly output: Canonical.Json
   readonly modelText?: string | undefined
+  /** Where all of it is kept, when the tool gave it as a stream and it was too large. */
+  readonly spill?: SpillId | undefined
   /** Where the text of a durable local read is kept, of which the output is the proof. */
   readonly received?: SpillStore.Spill | undefined
 }
@@ -63,7 +66,7 @@ export const finder = (tool: Tool.Any): ((context: Context.Context<never>) => To
 export const streamed = ({ bytes, spill, text }: Output): Answer =>
   spill === undefined
     ? { isFailure: false, output: text }
-    : { isFailure: false, output: { text, bytes, spill }, modelText: text }
+    : { isFailure: false, output: { text, bytes, spill }, modelText: text, spill }
 
 interface Schemas {
   readonly decode: (params: unknown) => Effect.Effect<unknown, AiError.AiError>

@@ -259,8 +259,8 @@ const handle = (
   const progress = throttled(around.onProgress)
   const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep }
   const kept = (answer: Answer) =>
-    policy.durableRead !== undefined && spills.length === 0
-      ? received(answer, policy.durableRead(call.params), keep)
+    policy.durableRead !== undefined && !answer.isFailure
+      ? received(answer, policy.durableRead(call.params), spills, keep)
       : fitting(answer, keep)
   return handler.run(call.params, Ids.callKey(sessionId, call.callId), progress).pipe(
     Effect.filterOrElse(() => staysWhole(tried), kept),
@@ -268,15 +268,17 @@ const handle = (
   )
 }
 
-/** The proof of a read whose text is kept beside the history. A text that is a spill by its size is one like any other. */
+/** The proof of a read whose text is kept beside the history, whatever its size; one that is a spill by now is that spill. */
 const received = (
   answer: Answer,
   path: string,
+  spills: ReadonlyArray<SpillStore.Spill>,
   keep: LargeOutput.Keep
 ): Effect.Effect<Answer, LargeOutput.OutputLost> => {
+  const streamed = spills.find(({ id }) => id === answer.spill)
   const text = Buffer.from(answer.modelText ?? ToolOutput.toText(answer.output))
-  if (answer.isFailure || text.length > SpillStore.threshold) return fitting(answer, keep)
-  return keep(Stream.make(text)).pipe(
+  const kept = streamed === undefined ? keep(Stream.make(text)) : Effect.succeed(streamed)
+  return kept.pipe(
     Effect.map((spill) => ({ isFailure: false, output: DurableRead.proof(path, spill), received: spill })),
     Effect.mapError(
       ({ message }) => new LargeOutput.OutputLost({ message: `What was read could not be kept. ${message}` })

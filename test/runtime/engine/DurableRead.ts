@@ -5,6 +5,7 @@ import * as SpillStore from "@turnstep/core/SpillStore"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as ToolStream from "@turnstep/runtime/ToolStream"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
@@ -28,9 +29,14 @@ const Read = Tool.make("read_local", {
   .annotate(Tool.Readonly, true)
   .annotate(ToolPolicy.Domain, "local")
   .annotate(ToolPolicy.DurableRead, (params) => String(Object(params).path))
-const kit = Toolkit.make(Read)
+const ReadStream = Tool.make("read_stream", { parameters: Schema.Struct({}), success: ToolStream.schema })
+  .annotate(Tool.Readonly, true)
+  .annotate(ToolPolicy.DurableRead, () => "large.txt")
+const kit = Toolkit.make(Read, ReadStream)
 
 const secret = "the café's door code is 4711\n"
+/** More than the spill threshold, with words that are told at its ends alone. */
+const largeText = `${secret}${"a line in between\n".repeat(100_000)}${secret}`
 const digest = createHash("sha256").update(secret).digest("hex")
 const proof = { status: "received", path: "notes.txt", digest, bytes: Buffer.byteLength(secret), lines: 1 }
 const read = (path = "notes.txt") => calls([{ name: "read_local", arguments: { path } }])
@@ -41,7 +47,11 @@ const worldOf = (respond: StrictProvider.Respond, spills: Layer.Layer<never> = S
     agents: [Agent.make("reader", { instructions: "", toolkit: kit })],
     services: Layer.merge(
       kit.toLayer({
-        read_local: ({ path }) => (path === "none" ? Effect.fail("there is no such file") : Effect.succeed(secret))
+        read_local: ({ path }) =>
+          path === "none"
+            ? Effect.fail("there is no such file")
+            : Effect.succeed(path === "large.txt" ? `${largeText}and twice\n` : secret),
+        read_stream: () => Effect.succeed(ToolStream.make(Stream.make(largeText)))
       }),
       spills
     )
@@ -75,6 +85,36 @@ export const suite = (it: It): void => {
           assert.lengthOf(World.dataOf(events, "spill.created"), 2)
           assert.isEmpty(yield* Sound.complaints(session, world.provider))
         })
+    )
+
+    it.effect("of a text too large to show is a proof as well, and the model sees its ends in that Turn alone", () =>
+      Effect.gen(function* () {
+        const both = calls([
+          { name: "read_local", arguments: { path: "large.txt" } },
+          { name: "read_stream", arguments: {} }
+        ])
+        const world = yield* worldOf(script([both, text("done"), text("later")]))
+        const session = yield* Effect.orDie(world.sessions.open())
+        yield* session.run("read them")
+        yield* session.run("and now?")
+        const [, second, third] = world.provider.requests
+        for (const shown of results(second)) {
+          assert.match(
+            shown,
+            /^\[This output is too large to show: 1800\d\d\d bytes in 10000[23] lines\. All of it is kept as spill /
+          )
+          assert.strictEqual(shown.split(secret).length, 3)
+          assert.isBelow(shown.length, 9_000)
+        }
+        assert.deepStrictEqual(
+          results(third).map((result) => Object.keys(JSON.parse(result))),
+          [Object.keys(proof), Object.keys(proof)]
+        )
+        const events = yield* World.events(session)
+        assert.notInclude(JSON.stringify(events), "4711")
+        assert.lengthOf(World.dataOf(events, "spill.created"), 2)
+        assert.isEmpty(yield* Sound.complaints(session, world.provider))
+      })
     )
 
     it.effect("is handed to the model by the next owner as well", () =>
