@@ -158,6 +158,26 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
   )
 
   it.effect(
+    "exit 3 when there is something to mend for other providers, and 0 for a remark",
+    () =>
+      Effect.gen(function* () {
+        const elsewhere = caseOf("12-chat-ids-restart-each-turn").input
+        const cwd = yield* Folder.make({
+          "elsewhere.json": JSON.stringify(elsewhere),
+          "waiting.json": JSON.stringify(answered.slice(0, 2))
+        })
+        const [portable, remark] = yield* Effect.all(
+          [run(["verify", "elsewhere.json"], cwd), run(["verify", "waiting.json"], cwd)],
+          { concurrency: 2 }
+        )
+        assert.deepStrictEqual([portable.code, remark.code], [3, 0])
+        assert.match(portable.stdout, /^✗ elsewhere\.json: openai-chat, \d+ messages: 1 portability finding\n/)
+        assert.match(remark.stdout, /^✓ waiting\.json: openai-chat, 2 messages: 1 remark\n/)
+      }),
+    options
+  )
+
+  it.effect(
     "exit 3 when a repair leaves something to decide",
     () =>
       Effect.gen(function* () {

@@ -14,11 +14,14 @@ import type { Repaired } from "@turnstep/core/history/Repair"
 import type { History } from "./HistoryInput.ts"
 import { brief, clean } from "./Transcript.ts"
 
+/** Whether there is something to mend; a remark is not. */
+export const isFlawed = (findings: ReadonlyArray<Finding>): boolean =>
+  findings.some(({ severity }) => severity !== "info")
+
 /** The findings of a history, each under the message it is in. */
 export const ofFindings = (history: History, findings: ReadonlyArray<Finding>): string => {
-  const errors = countOf(findings, "error")
   return [
-    `${errors === 0 ? "✓" : "✗"} ${titleOf(history)}: ${sumOf(findings)}`,
+    `${isFlawed(findings) ? "✗" : "✓"} ${titleOf(history)}: ${sumOf(findings)}`,
     ...placed(history.document.messages, findings)
   ].join("\n")
 }

@@ -3,7 +3,7 @@
  *
  * Owns: what is printed, and the exit code. Does not own: the input (`HistoryInput`), the rules (`core/history`).
  *
- * - V1. It exits 3 when a history holds an error, 0 when there are only lesser findings or none.
+ * - V1. It exits 3 when there is something to mend, for its own provider or for others; 0 when `repair` would change nothing.
  */
 import { verify } from "@turnstep/core/history/Verify"
 import * as Command from "effect/cli/Command"
@@ -26,7 +26,7 @@ export const command = Command.make(
         const findings = verify(format, document.messages, history.context)
         tally.histories++
         tally.isMany ||= history.isLine
-        if (findings.some(({ severity }) => severity === "error")) tally.flawed++
+        if (HistoryReport.isFlawed(findings)) tally.flawed++
         if (json) return `${JSON.stringify({ format, findings })}\n`
         // Of many, those that are clean are counted at the end.
         return history.isLine && findings.length === 0 ? "" : `${HistoryReport.ofFindings(history, findings)}\n`
