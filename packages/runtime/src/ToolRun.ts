@@ -351,13 +351,12 @@ const comparedBy = (
   output: Canonical.Json
 ): { readonly resultDigest?: string } => {
   if (normalise === undefined) return {}
-  const digest = Canonical.digest(
-    Result.getOrElse(
-      Result.try(() => normalise(output)),
-      () => output
-    )
+  const whole = Canonical.digest(output)
+  const digest = Result.getOrElse(
+    Result.try(() => Canonical.digest(normalise(output))),
+    () => whole
   )
-  return digest === Canonical.digest(output) ? {} : { resultDigest: digest }
+  return digest === whole ? {} : { resultDigest: digest }
 }
 
 /** Whether the tool itself cannot say what has become of it. */

@@ -232,8 +232,13 @@ export const suite = (it: It): void => {
               throw new Error("no")
             }
           )
-          const kit = Toolkit.make(Write, Feel, Breaks)
-          const steps: Record<string, number> = { write: 3, feel: 4, breaks: 3 }
+          const Odd = Tool.make("odd", { parameters, success: Schema.String }).annotate(
+            ToolPolicy.Normalise,
+            // What no digest can be made of, from a normaliser that types did not stop.
+            () => 1n as never
+          )
+          const kit = Toolkit.make(Write, Feel, Breaks, Odd)
+          const steps: Record<string, number> = { write: 3, feel: 4, breaks: 3, odd: 3 }
           for (const [tool, count] of Object.entries(steps)) {
             const world = yield* World.make({
               respond: circling([calls([{ name: tool, arguments: { path: "a" } }])]),
@@ -241,7 +246,8 @@ export const suite = (it: It): void => {
               services: kit.toLayer({
                 write: () => Effect.succeed({ ok: true, request_id: `8f3kd92ka${++n}` }),
                 feel: () => Effect.succeed(`${++n} at 20 degrees`),
-                breaks: () => Effect.succeed("the same")
+                breaks: () => Effect.succeed("the same"),
+                odd: () => Effect.succeed("the same")
               })
             })
             const session = yield* Effect.orDie(world.sessions.open())
