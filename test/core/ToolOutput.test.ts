@@ -135,6 +135,12 @@ describe("ToolOutput", () => {
   it("says what can be done about the rest: what had effects is not to be run again for it", () => {
     const text = "x".repeat(40_000)
     assert.match(ToolOutput.slim(text, "pure").text, /to see more, call the tool again for a part of it/)
+    const named = ToolOutput.slim(text, "once", undefined, Ids.callId(1, 2, 0)).text
+    assert.match(
+      named,
+      /spill_read and spill_grep, if you have them, look inside as spill cal_1_2_0; what the tool did/
+    )
+    assert.isAtMost(named.length, ToolOutput.defaultLimits.cap)
     for (const effects of ["once", "queryable", "idempotent"] as const) {
       assert.match(ToolOutput.slim(text, effects).text, /do not call it again only to see more/)
     }

@@ -31,22 +31,28 @@ export interface View {
 export const toText = (result: unknown): string =>
   typeof result === "string" ? result : (JSON.stringify(result) ?? "null")
 
-/** What the model can do about a part that was left out. Running a tool with effects again is no way to see more of it. */
-export const howToSee = (effects: EffectClass): string =>
-  effects === "pure"
-    ? "to see more, call the tool again for a part of it"
-    : "what the tool did is done, so do not call it again only to see more"
+/**
+ * What the model can do about a part that was left out: look into the record of the call, by its id, where it has the tools
+ * for that. Running a tool with effects again is no way to see more of it.
+ */
+export const howToSee = (effects: EffectClass, callId?: CallId): string => {
+  const look =
+    callId === undefined ? "" : `spill_read and spill_grep, if you have them, look inside as spill ${callId}; `
+  return effects === "pure"
+    ? `${look}to see more, call the tool again for a part of it`
+    : `${look}what the tool did is done, so do not call it again only to see more`
+}
 
 /** Code units that the results of one step may have together, as the model reads them: 262,144, about 65,000 tokens. */
 export const stepAllowance = 262_144
 
 /**
  * Cuts an oversized text to head and tail. A text within the cap is returned unchanged. `effects` are those of the tool that
- * gave it.
+ * gave it, `callId` names the call whose record has all of it.
  */
-export const slim = (text: string, effects: EffectClass, limits: Limits = defaultLimits): View => {
+export const slim = (text: string, effects: EffectClass, limits: Limits = defaultLimits, callId?: CallId): View => {
   if (text.length <= limits.cap) return { text, omitted: 0 }
-  const how = howToSee(effects)
+  const how = howToSee(effects, callId)
   const room = Math.max(0, limits.cap - NOTE_ROOM - how.length)
   const wanted = text.length * (limits.head + limits.tail)
   const scale = wanted > room ? room / wanted : 1
@@ -92,7 +98,7 @@ export const slimBatch = (
     if (shown.length <= cap) return []
     // From the whole output: what is cut out of a view would miss the view's own note.
     const whole = omitted > 0 ? toText(output) : shown
-    const view = slim(whole.length > shown.length ? whole : shown, effects, { cap, head: 0.5, tail: 0.5 })
+    const view = slim(whole.length > shown.length ? whole : shown, effects, { cap, head: 0.5, tail: 0.5 }, callId)
     return view.text === result ? [] : [{ callId, ...view }]
   })
 }

@@ -12,9 +12,10 @@
  * - O5. A fact that only an owner writes, and this one has not written, is a new owner's: it is not followed, and nothing it
  *   asks for is done here.
  */
+import type { Json } from "@turnstep/core/Canonical"
 import { Claim } from "@turnstep/core/Claim"
 import * as CrashPoint from "@turnstep/core/CrashPoint"
-import type { ItemId, SessionId } from "@turnstep/core/Ids"
+import type { CallId, ItemId, SessionId } from "@turnstep/core/Ids"
 import { Journal, type SeqBehind } from "@turnstep/core/Journal"
 import * as SessionState from "@turnstep/core/SessionState"
 import { FenceLost } from "@turnstep/core/TurnError"
@@ -68,6 +69,8 @@ export interface Owner {
   readonly salvage: (results: ReadonlyArray<Fact>) => Effect.Effect<void>
   /** Does something beside everything else, for as long as the session is held here; what becomes of it is not told. */
   readonly aside: (work: Effect.Effect<void, WriteError>) => Effect.Effect<void>
+  /** Reads from the journal what a call was answered, all of it. */
+  readonly outputOf: (callId: CallId) => Effect.Effect<Json | undefined>
   /** Reads what others wrote, announced or not. */
   readonly catchUp: Effect.Effect<void, WriteError>
 }
@@ -236,6 +239,12 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
           Effect.catchDefect((defect) => Effect.logWarning("results could not be saved", defect))
         )
 
+  const outputOf: Owner["outputOf"] = (callId) =>
+    Effect.map(journal.read(sessionId, { after: 0 }), (events) => {
+      const found = events.find((event) => event.type === "call.completed" && event.data.callId === callId)
+      return found?.type === "call.completed" ? found.data.output : undefined
+    })
+
   if (state.turn?.cancelling !== undefined) stopping.openUnsafe()
 
   const owner: Owner = {
@@ -248,6 +257,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     ahead,
     cancelled: stopping.await,
     salvage,
+    outputOf,
     aside: (work) => Effect.asVoid(Effect.forkIn(Effect.ignore(work), scope)),
     catchUp
   }

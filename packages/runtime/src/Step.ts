@@ -111,6 +111,7 @@ export const runCalls = (
             Effect.sync(() => show(progress))
           )
         ),
+      outputOf: owner.outputOf,
       onRetry: (attempt) => restarted(owner, call, attempt),
       onLate: (late) => owner.aside(Effect.flatMap(late, (facts) => owner.decide(() => facts)))
     })

@@ -27,6 +27,8 @@ export interface Current {
   readonly attempt: number
   readonly progress: (progress: Json) => Effect.Effect<void>
   readonly keep: LargeOutput.Keep
+  /** What a call of this session has answered, as a text; `undefined` where there is no such answer. */
+  readonly recorded: (callId: CallId) => Effect.Effect<string | undefined>
 }
 
 /** The call the current fiber works for. */

@@ -51,6 +51,8 @@ export interface Around {
   readonly onProgress: (progress: Canonical.Json) => Effect.Effect<void>
   /** Records that the call is started once more; done when that is durable. */
   readonly onRetry: (attempt: number) => Effect.Effect<void, WriteError>
+  /** What a call of the session was answered; `undefined` where there is no such answer. */
+  readonly outputOf: (callId: Ids.CallId) => Effect.Effect<Canonical.Json | undefined>
   /** Takes what waits for a tool that was left behind: the facts of an end nobody waits for any more. */
   readonly onLate: (late: Effect.Effect<ReadonlyArray<Fact>>) => Effect.Effect<void>
 }
@@ -257,7 +259,11 @@ const handle = (
   const handler = config.handlers.get(call.name)
   if (handler === undefined) return Effect.die(new Error(`the application provides no handler for ${call.name}`))
   const progress = throttled(around.onProgress)
-  const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep }
+  const recorded: ToolCall.Current["recorded"] = (callId) =>
+    Effect.map(tried.around.outputOf(callId), (output) =>
+      output === undefined ? undefined : ToolOutput.toText(output)
+    )
+  const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep, recorded }
   const kept = (answer: Answer) =>
     policy.durableRead !== undefined && !answer.isFailure
       ? received(answer, policy.durableRead(call.params), spills, keep)
@@ -327,7 +333,8 @@ const completed = (
   ms: number
 ): Extract<Fact, { readonly type: "call.completed" }> => {
   const text = answer.modelText ?? ToolOutput.toText(answer.output)
-  const view = policy.output === "exempt" ? { text, omitted: 0 } : ToolOutput.slim(text, policy.effects)
+  const view =
+    policy.output === "exempt" ? { text, omitted: 0 } : ToolOutput.slim(text, policy.effects, undefined, call.callId)
   const isSame = view.omitted === 0 && answer.modelText === undefined
   return {
     type: "call.completed",

@@ -31,6 +31,7 @@ const streamed = <const Name extends string>(name: Name) =>
 const kit = Toolkit.make(
   plain("whole"),
   plain("whole_exempt").annotate(ToolPolicy.Output, "exempt"),
+  Tool.make("middling", { success: Schema.String }),
   streamed("stream"),
   streamed("small"),
   streamed("breaks"),
@@ -46,6 +47,7 @@ const kit = Toolkit.make(
 
 const handlers = kit.toLayer({
   whole: () => Effect.succeed(large),
+  middling: () => Effect.succeed(lines.slice(0, 3_000).join("")),
   whole_exempt: () => Effect.succeed(large),
   stream: () => Effect.succeed(ToolStream.make(Stream.fromIterable(lines))),
   small: () => Effect.succeed(ToolStream.make(Stream.make("a few ", Buffer.from("wörds")))),
@@ -135,6 +137,33 @@ export const suite = (it: It): void => {
           assert.isTrue(next?.type === "call.completed" && next.data.callId === callId, "its result follows at once")
         }
         assert.isBelow(JSON.stringify(events).length, 100_000)
+      })
+    )
+
+    it.effect("that is in the record, and shown shorter, is looked into by the id of its call", () =>
+      Effect.gen(function* () {
+        const spill = "cal_1_1_0"
+        const { events, told } = yield* turnOf([
+          [{ name: "middling" }],
+          [
+            { name: "spill_grep", arguments: { spill, pattern: "line 1500 ", literal: true } },
+            { name: "spill_read", arguments: { spill, startLine: 1_500, endLine: 1_501 } },
+            { name: "spill_read", arguments: { spill: "cal_1_1_1" } }
+          ]
+        ])
+        assert.include(told[0] ?? "", `spill_read and spill_grep, if you have them, look inside as spill ${spill}`)
+        assert.notInclude(told[0] ?? "", "line 1500 ")
+        assert.deepInclude(JSON.parse(told[1] ?? ""), {
+          matches: 1,
+          lines: [{ line: 1_500, text: "line 1500 of a long output 👩‍👩‍👧" }]
+        })
+        assert.deepInclude(JSON.parse(told[2] ?? ""), {
+          text: lines.slice(1_499, 1_501).join("").trimEnd(),
+          lines: 3_000
+        })
+        assert.include(told[3] ?? "", "This session has no spill cal_1_1_1")
+        // Nothing is kept a second time for it.
+        assert.isEmpty(World.dataOf(events, "spill.created"))
       })
     )
 

@@ -131,7 +131,11 @@ layer(NodeServices.layer, { excludeTestServices: true })("RunCommand", (it) => {
       const call = { sessionId, callId: Ids.callId(1, 1, 0), attempt: 1, progress: () => Effect.void }
       const keep: ToolCall.Current["keep"] = (content) =>
         store === undefined ? Effect.die("no store") : store.write(sessionId, content)
-      const told = yield* Effect.provideService(run("seq 1 500000; echo the end"), ToolCall.ToolCall, { ...call, keep })
+      const told = yield* Effect.provideService(run("seq 1 500000; echo the end"), ToolCall.ToolCall, {
+        ...call,
+        keep,
+        recorded: () => Effect.undefined
+      })
       assert.strictEqual(told.exitCode, 0)
       assert.strictEqual(told.output.bytes, 3_388_895 + 8)
       assert.match(told.output.text, /500001 lines/)
@@ -153,7 +157,11 @@ layer(NodeServices.layer, { excludeTestServices: true })("RunCommand", (it) => {
       const slowly = Stream.tap<Uint8Array, void, never, never>(() => Effect.sleep("150 millis"))
       const keep: ToolCall.Current["keep"] = (content) =>
         store === undefined ? Effect.die("no store") : store.write(sessionId, slowly(content))
-      const told = yield* Effect.provideService(run("seq 1 250000; echo the end"), ToolCall.ToolCall, { ...call, keep })
+      const told = yield* Effect.provideService(run("seq 1 250000; echo the end"), ToolCall.ToolCall, {
+        ...call,
+        keep,
+        recorded: () => Effect.undefined
+      })
       assert.isTrue(told.output.text.endsWith("250000\nthe end\n"))
     }).pipe(Effect.provide(SpillStore.layerMemory()))
   )

@@ -1,5 +1,5 @@
 /**
- * `spill_read` and `spill_grep`: looking into outputs that were too large to show.
+ * `spill_read` and `spill_grep`: looking into outputs that were too large to show, kept as spills or in the record.
  *
  * An agent has them without asking when its runtime has a spill store (`Agent`).
  *
@@ -8,6 +8,7 @@
  * - G1. A session sees its own spills only: whose call it is says the runtime, never the model.
  * - G2. An answer is bounded, whatever is asked for, and says where to go on.
  */
+import { CallId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Effect from "effect/Effect"
@@ -27,7 +28,9 @@ export class PatternRefused extends Schema.TaggedError<PatternRefused>()("Patter
 }) {}
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
-const SpillName = Schema.String.annotate({ description: "The spill's name: 64 hexadecimal digits." })
+const SpillName = Schema.String.annotate({
+  description: "The spill's name: 64 hexadecimal digits, or cal_… for the result of a call that was shown shorter."
+})
 
 /** Characters an answer of `spill_read` has at most (G2). */
 export const maxText = 20_000
@@ -88,11 +91,18 @@ export const SpillGrep = Tool.make("spill_grep", {
 
 export const toolkit = Toolkit.make(SpillRead, SpillGrep)
 
-/** The spill of a call's own session (G1). */
+/** The spill of a call's own session (G1), or what another call of it was answered. */
 const opened = Effect.fnUntraced(function* (spill: string) {
   const store = yield* SpillStore.SpillStore
   const call = yield* ToolCall
   if (store === undefined || call === undefined) return yield* SpillStore.notFound(spill)
+  if (isCallId(spill)) {
+    const text = yield* call.recorded(spill)
+    if (text === undefined) return yield* SpillStore.notFound(spill)
+    const memory = SpillStore.makeMemory({ quota: Infinity })
+    const { id } = yield* Effect.orDie(memory.write(call.sessionId, Stream.make(Buffer.from(text))))
+    return { store: memory, sessionId: call.sessionId, kept: yield* memory.find(call.sessionId, id) }
+  }
   const kept = yield* store.find(call.sessionId, spill)
   return { store, sessionId: call.sessionId, kept }
 })
@@ -143,6 +153,8 @@ const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof Sp
   }
   return { matches: count, lines: first, truncated: first.length < count }
 })
+
+const isCallId = Schema.is(CallId)
 
 /** Bytes without a character at their end that is not whole, unless there is nothing else. */
 const wholeCharacters = (bytes: Buffer): Buffer => {
