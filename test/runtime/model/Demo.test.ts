@@ -2,6 +2,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, layer } from "@effect/vitest"
 import * as Budget from "@turnstep/core/Budget"
 import * as Receipt from "@turnstep/core/Receipt"
+import * as Synthetic from "@turnstep/core/history/Synthetic"
 import * as Demo from "@turnstep/runtime/model/Demo"
 import * as DemoTools from "@turnstep/runtime/tools/DemoTools"
 import * as Workspace from "@turnstep/runtime/tools/Workspace"
@@ -314,6 +315,19 @@ layer(environment)("Demo", (it) => {
       assert.notInclude(second.answer, "You also wrote")
       const changed = yield* turn([], "/slow 0", { steer: (step) => (step === 2 ? ["/time"] : []) })
       assert.deepStrictEqual(changed.steps, [["slow_task"], ["current_time"], []])
+    })
+  )
+
+  it.effect("takes no message for steering that follows on work which a repair had to close", () =>
+    Effect.gen(function* () {
+      const call = { id: "toolu_1", name: "Bash", params: { command: "git status" } }
+      const made = Prompt.toolMessage({ content: [answered(call, Synthetic.outcomeUnknown, true)] })
+      const imported = [user("Is it clean?"), assistant("", [call]), made]
+      const { calls, text } = yield* ask([...imported, user("go on")])
+      assert.deepStrictEqual(calls, [])
+      assert.include(text, "The work before was broken off. Bash gave no result of its own")
+      assert.include(text, 'cannot understand "go on"')
+      assert.notInclude(text, "hand back")
     })
   )
 

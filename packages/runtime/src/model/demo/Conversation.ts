@@ -9,7 +9,7 @@
  * - V1. A user message that starts with a known `/intent` always opens a Turn.
  * - V2. Any other user message opens one only if none is open; else it steers.
  * - V3. A Turn closes with an assistant message that calls nothing, or when a user
- *   message follows calls that were cancelled: only the end of a Turn leaves those.
+ *   message follows calls that were cancelled, or whose results a repair made up: only the end of a Turn leaves those.
  * - V4. What the runtime itself asks in a user message (`Budget.handBackPrompt`) is no message of the user's.
  */
 import type * as Prompt from "effect/ai/Prompt"
@@ -48,7 +48,7 @@ export interface Conversation {
   readonly batches: ReadonlyArray<ReadonlyArray<DemoCall>>
   /** User messages that came while the Turn ran. */
   readonly steers: ReadonlyArray<string>
-  /** The Turn before, if it was cancelled (V3). */
+  /** The Turn before, if it was cancelled or broken off (V3). */
   readonly cancelled: Conversation | undefined
 }
 
@@ -146,7 +146,8 @@ const settle = (turn: Draft, part: Prompt.ToolResultPart): void => {
   turn.batches[at] = batch.map((call) => (call.id === part.id ? { ...call, result } : call))
 }
 
-const receiptPattern = /^\[receipt: ([^\]]+)\]/
+/** By these words receipts are known, and what a repair wrote in place of a result. */
+const receiptPattern = /^\[(?:receipt|synthetic): ([^\]]+)\]/
 
 /** A result may come as it is or as its JSON text. */
 const fromJson = (result: unknown): unknown =>
@@ -155,7 +156,9 @@ const fromJson = (result: unknown): unknown =>
 const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Unknown))
 
 const wasCancelled = (turn: Draft): boolean =>
-  turn.batches.at(-1)?.some(({ result }) => result?.receipt === "cancelled" || result?.receipt === "not started") ??
-  false
+  turn.batches.at(-1)?.some(({ result }) => result?.receipt !== undefined && lastWords.has(result.receipt)) ?? false
+
+/** Receipts after which nothing of the Turn follows. */
+const lastWords: ReadonlySet<string> = new Set(["cancelled", "not started", "interrupted"])
 
 const jsonLength = (value: unknown): number => JSON.stringify(value)?.length ?? 0

@@ -186,14 +186,18 @@ const menu = Object.values(intentByWord)
 
 const help = (turn: Conversation): Reply => {
   const word = intentOf(turn.text)?.word
+  const end = turn.cancelled !== undefined && wasBrokenOff(turn.cancelled) ? "broken off" : "cancelled"
   const before =
-    turn.cancelled === undefined ? "" : `The work before was cancelled. ${troubles(turn.cancelled).join(" ")}\n\n`
+    turn.cancelled === undefined ? "" : `The work before was ${end}. ${troubles(turn.cancelled).join(" ")}\n\n`
   const opening =
     word === undefined
       ? `I follow a script and cannot understand "${short(turn.text)}". I really call the tools, though. Try:`
       : `There is no /${word}. There is:`
   return answer(turn, `${before}${opening}\n${menu}`)
 }
+
+const wasBrokenOff = (turn: Conversation): boolean =>
+  callsOf(turn).some(({ result }) => result?.receipt === "interrupted")
 
 /** The end of a Turn whose tools are switched off: what was done, and no claim beyond (I2). */
 const handBack = (turn: Conversation, reason: string): Reply => {
