@@ -39,7 +39,7 @@ export const howToSee = (effects: EffectClass, callId?: CallId): string => {
   const look =
     callId === undefined ? "" : `spill_read and spill_grep, if you have them, look inside as spill ${callId}; `
   return effects === "pure"
-    ? `${look}to see more, call the tool again for a part of it`
+    ? `${look === "" ? "to see more," : `${look}or`} call the tool again for a part of it`
     : `${look}what the tool did is done, so do not call it again only to see more`
 }
 
