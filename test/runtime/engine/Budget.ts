@@ -1,6 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import * as Ids from "@turnstep/core/Ids"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -132,6 +133,50 @@ export const suite = (it: It): void => {
         })
         assert.deepStrictEqual(yield* limitOf(world), ["tokens", 3])
         assert.lengthOf(world.provider.requests, 4)
+      })
+    )
+
+    it.effect("counts the tokens of a Turn over its owners, and anew in the next Turn", () =>
+      Effect.gen(function* () {
+        const gate = yield* Tools.gate
+        const { provider, session, start, stop, tools } = yield* World.withTools({
+          respond: restless(text("over"), { prompt_tokens: 60, completion_tokens: 40 }),
+          policy: { maxTokens: 250 }
+        })
+        tools.on("1", Effect.as(gate.pass, "late"))
+        yield* session.send("go")
+        yield* gate.reached
+        yield* stop
+        tools.on("1", Effect.succeed("again"))
+        const next = yield* (yield* start).sessions.get(session.id)
+        const end = yield* World.ended(next, 1)
+        assert.deepInclude(end.data, { limit: "tokens", steps: 3 })
+        assert.lengthOf(provider.requests, 4)
+        const again = yield* next.run("go on")
+        assert.deepStrictEqual(World.brief(again), ["BudgetSpent", "over", 3])
+        assert.lengthOf(provider.requests, 8)
+        assert.isEmpty(yield* Sound.complaints(next, provider, tools))
+      })
+    )
+
+    it.effect("keeps the time of a Turn over its owners", () =>
+      Effect.gen(function* () {
+        const gate = yield* Tools.gate
+        const { session, start, stop, tools } = yield* World.withTools({
+          respond: (request) => (isHandBack(request) ? text("over") : calls([Tools.call("pay", "slow")])),
+          policy: { maxDuration: Duration.seconds(1) }
+        })
+        tools.on("slow", Effect.as(gate.pass, "late"))
+        yield* session.send("go")
+        yield* gate.reached
+        yield* stop
+        // The time goes on while nobody has the Turn.
+        const [started] = World.dataOf(yield* World.events(session), "turn.started")
+        const left = (started?.limits.deadline ?? 0) - (yield* Clock.currentTimeMillis)
+        assert.isAtMost(left, 1_000)
+        yield* Effect.sleep(Math.max(0, left))
+        const next = yield* (yield* start).sessions.get(session.id)
+        assert.deepInclude((yield* World.ended(next, 1)).data, { limit: "time", steps: 1 })
       })
     )
 
