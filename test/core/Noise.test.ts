@@ -34,6 +34,7 @@ describe("Noise", () => {
     ["a name", "hello_world", "hello_there"],
     ["an error's line", "error at line 12", "error at line 13"],
     ["a version", "1.2.3", "1.2.4"],
+    ["which output a spill holds", { bytes: 9, spill: "0".repeat(64) }, { bytes: 9, spill: "1".repeat(64) }],
     ["a member more", { ok: true }, { ok: true, id: "8f3kd92ka" }]
   ])("sees %s", (_, a, b) => assert.isFalse(isSame(a, b)))
 

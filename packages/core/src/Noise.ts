@@ -6,6 +6,7 @@
  *
  * - N1. Two results are the same without noise only if they say the same in everything else.
  * - N2. How far something has come (a count, a share, an elapsed time) is never noise.
+ * - N3. The name of a spill is the digest of an output that is not shown whole: it is what the output says.
  */
 import type { Json } from "./Canonical.ts"
 
@@ -16,7 +17,10 @@ export const mask = (result: Json): Json => {
   if (isList(result)) return result.map(mask)
   if (typeof result === "object" && result !== null) {
     return Object.fromEntries(
-      Object.entries(result).map(([key, value]) => [key, isNoise(key, value) ? mark : mask(value)])
+      Object.entries(result).map(([key, value]) => [
+        key,
+        key === "spill" ? value : isNoise(key, value) ? mark : mask(value) // N3
+      ])
     )
   }
   return result
