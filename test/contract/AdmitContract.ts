@@ -169,7 +169,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
           for (let done = 0; done < 20;) {
             const facts =
               owned.open().step?.state === "requested"
-                ? TurnPlan.accept(owned.state, owned.open(), Owned.calling("nope"), Owned.policyOf).facts
+                ? TurnPlan.accept(owned.state, owned.open(), Owned.calling("nope"), Owned.policyOf)
                 : TurnPlan.nextStep(owned.state, owned.open(), 0)
             const exit = yield* Effect.result(owned.write(facts))
             if (Result.isSuccess(exit)) done++

@@ -45,7 +45,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
       Effect.gen(function* () {
         const journal = yield* Journal
         const owned = yield* Owned.started()
-        const { facts } = TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure", "once"), Owned.policyOf)
+        const facts = TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure", "once"), Owned.policyOf)
         const before = owned.state.seq
         const events = yield* owned.write(facts)
         assert.deepStrictEqual(
@@ -151,7 +151,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const exit = yield* Effect.exit(journal.append(write))
         assert.isTrue(Exit.hasDies(exit))
         assert.deepStrictEqual(yield* journal.read(owned.sessionId, { after: owned.state.seq }), [])
-        yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf).facts)
+        yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
       })
     )
 

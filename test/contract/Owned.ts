@@ -89,7 +89,7 @@ export const policyOf: TurnPlan.PolicyOf = (tool) => {
 export const called = (...names: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const owned = yield* started()
-    yield* owned.write(TurnPlan.accept(owned.state, owned.open(), calling(...names), policyOf).facts)
+    yield* owned.write(TurnPlan.accept(owned.state, owned.open(), calling(...names), policyOf))
     return owned
   })
 

@@ -41,9 +41,18 @@ const startNext = (log: Log.Log, bounds: Limits = limits): void => {
 }
 
 const accept = (log: Log.Log, ...parts: ReadonlyArray<TurnPlan.ResponsePart>) => {
-  const accepted = TurnPlan.accept(log.state, openTurn(log), response(parts), policyOf)
-  log.write(accepted.facts)
-  return accepted
+  const facts = TurnPlan.accept(log.state, openTurn(log), response(parts), policyOf)
+  log.write(facts)
+  return accepted(facts)
+}
+
+/** What a response came to: its facts, and the calls among them that are started. */
+const accepted = (facts: ReadonlyArray<Fact>) => {
+  const started = new Set(facts.flatMap((fact) => (fact.type === "call.started" ? [fact.data.callId] : [])))
+  const runnable = facts.flatMap((fact) =>
+    fact.type === "call.requested" && started.has(fact.data.callId) ? [fact.data] : []
+  )
+  return { facts, runnable }
 }
 
 const done = (callId: Ids.CallId, output: Json = "ok"): Fact => ({
@@ -123,14 +132,11 @@ describe("TurnPlan", () => {
   it("runs no call of a response that was cut off", () => {
     for (const finishReason of ["length", "content-filter", "error"]) {
       const log = running()
-      const accepted = TurnPlan.accept(
-        log.state,
-        openTurn(log),
-        response([call("a"), call("b", "pay")], finishReason),
-        policyOf
+      const { facts, runnable } = accepted(
+        TurnPlan.accept(log.state, openTurn(log), response([call("a"), call("b", "pay")], finishReason), policyOf)
       )
-      assert.isEmpty(accepted.runnable)
-      log.write(accepted.facts)
+      assert.isEmpty(runnable)
+      log.write(facts)
       assert.isTrue(Ledger.isSettled(openTurn(log).ledger))
       assert.isUndefined(Log.judge(log.state.window))
     }
@@ -144,8 +150,10 @@ describe("TurnPlan", () => {
 
   it("does not run another tool than the model named", () => {
     const log = running()
-    const { facts, runnable } = TurnPlan.accept(log.state, openTurn(log), response([call("a", "re ad")]), (tool) =>
-      tool === "re_ad" ? { effects: "once", domain: "server" } : undefined
+    const { facts, runnable } = accepted(
+      TurnPlan.accept(log.state, openTurn(log), response([call("a", "re ad")]), (tool) =>
+        tool === "re_ad" ? { effects: "once", domain: "server" } : undefined
+      )
     )
     assert.isEmpty(runnable)
     assert.match(String(outputOf(facts, Ids.callId(1, 1, 0))), /no tool named "re ad"/)

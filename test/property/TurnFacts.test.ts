@@ -102,7 +102,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
         return log.write(TurnPlan.endTurn(log.state, turn, { type: "exhausted", limit: "steps" }, words))
       }
       const calls = draw(5)
-      if (calls > 0) return log.write(TurnPlan.accept(log.state, turn, answer(calls), policyOf).facts)
+      if (calls > 0) return log.write(TurnPlan.accept(log.state, turn, answer(calls), policyOf))
       const words = TurnPlan.acceptFinal(log.state, turn, answer(0))
       return log.write(TurnPlan.endTurn(log.state, turn, { type: "completed" }, words))
     }

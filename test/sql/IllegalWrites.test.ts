@@ -53,14 +53,14 @@ const released = Effect.gen(function* () {
 const batch = Effect.gen(function* () {
   const owned = yield* Owned.started()
   const response = Owned.calling("pure", "once", "idempotent", "once")
-  const { facts } = TurnPlan.accept(owned.state, owned.open(), response, Owned.policyOf)
+  const facts = TurnPlan.accept(owned.state, owned.open(), response, Owned.policyOf)
   yield* owned.write(facts.slice(0, -1))
   return owned
 })
 
 const oneStep = Effect.gen(function* () {
   const owned = yield* Owned.started({ maxSteps: 1 })
-  yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf).facts)
+  yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
   yield* owned.write(Ledger.receipts(owned.open().ledger, "timed-out"))
   const { id, step } = owned.open()
   if (step === undefined) throw new Error("no step is open")

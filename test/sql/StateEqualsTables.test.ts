@@ -49,7 +49,7 @@ const play = Effect.fnUntraced(function* (tape: ReadonlyArray<number>) {
     if (turn.step?.state === "requested") {
       const names = turn.step.kind === "hand-back" ? [] : Array.from({ length: draw(4) }, () => pick(tools))
       const response = Owned.calling(...names)
-      if (names.length > 0) return TurnPlan.accept(state, turn, response, Owned.policyOf).facts
+      if (names.length > 0) return TurnPlan.accept(state, turn, response, Owned.policyOf)
       const isSpent = turn.step.kind === "hand-back"
       const words = isSpent ? TurnPlan.acceptHandBack(turn, "steps") : TurnPlan.acceptFinal(state, turn, response)
       return TurnPlan.endTurn(

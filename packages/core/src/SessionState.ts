@@ -21,6 +21,7 @@ import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
 import * as Transcript from "./Transcript.ts"
 import type { DataOf, Fact, Figures, Limits, Terminal, TurnEvent, Usage } from "./TurnEvent.ts"
+import { addUsage } from "./TurnEvent.ts"
 
 /** A fact that cannot follow from the state it met: a bug of the writer (S2). */
 export class IllegalFact extends Error {
@@ -298,10 +299,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   turn.step.state = "accepted"
   turn.takeovers = 0
   turn.step.figures = fact.data.figures ?? noFigures
-  turn.usage = {
-    inputTokens: turn.usage.inputTokens + turn.step.figures.usage.inputTokens,
-    outputTokens: turn.usage.outputTokens + turn.step.figures.usage.outputTokens
-  }
+  turn.usage = addUsage(turn.usage, turn.step.figures.usage)
   keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
 }
 

@@ -14,7 +14,7 @@ import { CallId, ItemId, MessageId, pastMessageId, placeOf, TurnId, turnId } fro
 import { Outcome } from "./Receipt.ts"
 import { Answer, FilePart, PastCall, ReasoningPart, TextPart, ToolCallPart, UserPart } from "./Transcript.ts"
 import type { DataOf, Fact, TurnEvent, Type } from "./TurnEvent.ts"
-import { Delivery, Effects, Failure, Figures, IfNotApplied, Limit, Limits, Usage } from "./TurnEvent.ts"
+import { addUsage, Delivery, Effects, Failure, Figures, IfNotApplied, Limit, Limits, Usage } from "./TurnEvent.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -249,7 +249,7 @@ const turnChange = (event: TurnEvent, view: TurnView): Partial<TurnView> => {
     case "step.started":
       return event.data.kind === "work" ? { steps: event.data.step } : {}
     case "step.completed":
-      return { usage: sum(view.usage, event.data.usage) }
+      return { usage: addUsage(view.usage, event.data.usage) }
     case "turn.cancelling":
       return { state: "cancelling", cancel: cancelOf(event.data) }
     case "turn.settled":
@@ -327,9 +327,4 @@ const isOneOf = <T extends Type>(event: TurnEvent, ...types: ReadonlyArray<T>): 
 const cancelOf = ({ by, reason }: DataOf<"turn.cancelling">): NonNullable<TurnView["cancel"]> => ({
   by,
   ...(reason === undefined ? {} : { reason })
-})
-
-const sum = (a: Usage, b: Usage): Usage => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens
 })

@@ -19,6 +19,11 @@ const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 export const Usage = Schema.Struct({ inputTokens: Schema.Int, outputTokens: Schema.Int })
 export type Usage = typeof Usage.Type
 
+export const addUsage = (a: Usage, b: Usage): Usage => ({
+  inputTokens: a.inputTokens + b.inputTokens,
+  outputTokens: a.outputTokens + b.outputTokens
+})
+
 /** How a response ended, what it cost, and how long it took in milliseconds. */
 const figureFields = { finishReason: Schema.String, usage: Usage, ms: Schema.Finite }
 export const Figures = Schema.Struct(figureFields)

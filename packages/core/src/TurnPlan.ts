@@ -23,6 +23,7 @@ import type { ToolPolicy } from "./ToolPolicy.ts"
 import type { AssistantPart } from "./Transcript.ts"
 import * as Transcript from "./Transcript.ts"
 import type { DataOf, Fact, Failure, Figures, Limit, Limits, Usage } from "./TurnEvent.ts"
+import { addUsage } from "./TurnEvent.ts"
 
 /** A model response as the wire gave it. `id` is the provider's call id, `params` a raw string when it was not JSON. */
 export interface Response {
@@ -141,18 +142,17 @@ export const reasonToEnd = (turn: OpenTurn, cause: HandBackCause): string =>
 export const afterHandBack = (cause: HandBackCause): Ending =>
   cause === "repetition" ? { type: "tripped" } : { type: "exhausted", limit: cause }
 
-/** An accepted response: the facts to write and the calls to run once they are written. */
-export interface Accepted {
-  readonly facts: ReadonlyArray<Fact>
-  readonly runnable: ReadonlyArray<DataOf<"call.requested">>
-}
-
 /**
  * Facts that accept a response with calls (P1). Calls that must not run are answered in the same write: the tool does
  * not exist, the arguments are not JSON, the response was cut off before it was finished, its domain is out of use. When
  * the calls would only repeat what is known, none of them runs and the Turn is tripped (P4).
  */
-export const accept = (state: SessionState, turn: OpenTurn, response: Response, policyOf: PolicyOf): Accepted => {
+export const accept = (
+  state: SessionState,
+  turn: OpenTurn,
+  response: Response,
+  policyOf: PolicyOf
+): ReadonlyArray<Fact> => {
   const parts = storedParts(state, turn, response)
   const given = response.parts.filter((part) => part.type === "tool-call")
   const asked = parts
@@ -185,21 +185,19 @@ export const accept = (state: SessionState, turn: OpenTurn, response: Response, 
       type: "call.receipt",
       data: { callId, outcome: "not-started", text: Breaker.refusal(name, loop) }
     }))
-    return { facts: [...facts, repeatedFact(turn, "tripped", loop, Breaker.reason(loop)), ...receipts], runnable: [] }
+    return [...facts, repeatedFact(turn, "tripped", loop, Breaker.reason(loop)), ...receipts]
   }
-  const runnable = asked.flatMap(({ data, refusal }) => (refusal === undefined ? [data] : []))
-  return {
-    facts: [
-      ...facts,
-      ...asked.flatMap(({ data: { callId }, refusal }): ReadonlyArray<Fact> =>
-        refusal === undefined
-          ? []
-          : [{ type: "call.completed", data: { callId, isFailure: true, output: refusal, ms: 0 } }]
-      ),
-      ...runnable.map(({ callId }) => ({ type: "call.started", data: { callId, attempt: 1 } }) as const)
-    ],
-    runnable
-  }
+  return [
+    ...facts,
+    ...asked.flatMap(({ data: { callId }, refusal }): ReadonlyArray<Fact> =>
+      refusal === undefined
+        ? []
+        : [{ type: "call.completed", data: { callId, isFailure: true, output: refusal, ms: 0 } }]
+    ),
+    ...asked.flatMap(({ data: { callId }, refusal }): ReadonlyArray<Fact> =>
+      refusal === undefined ? [{ type: "call.started", data: { callId, attempt: 1 } }] : []
+    )
+  ]
 }
 
 /** Facts that accept a final answer: the message and the end of its step. */
@@ -276,7 +274,7 @@ const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): 
   const steps = stepsOf(turn)
   const answer = before.find((fact) => fact.type === "message.added")?.data
   const figures = answer?.figures
-  const usage = figures === undefined ? turn.usage : sum(turn.usage, figures.usage)
+  const usage = figures === undefined ? turn.usage : addUsage(turn.usage, figures.usage)
   const messageId = answer?.messageId ?? Ids.assistantMessageId(turn.number, stepOf(turn))
   switch (ending.type) {
     case "completed":
@@ -309,11 +307,6 @@ const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): 
       return { type: "turn.failed", data: { turnId, error: ending.error, steps, usage } }
   }
 }
-
-const sum = (a: Usage, b: Usage): Usage => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens
-})
 
 const applyItem = (item: Inbox.Item, turnId: Ids.TurnId, step: number): ReadonlyArray<Fact> => {
   const messageId = Ids.userMessageId(item.id)

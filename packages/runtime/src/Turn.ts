@@ -148,7 +148,7 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
       saved = yield* owner.ahead((state) =>
         // No call is registered, and none started, for a Turn that has been told to stop.
         state.turn?.cancelling === undefined
-          ? TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool)).facts
+          ? TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool))
           : []
       )
     } else {
