@@ -91,6 +91,17 @@ export const reading = (): Reading => {
   }
 }
 
+/** The reader of a format in which every message is read by itself. */
+export const readEach =
+  (read: (message: JsonObject, index: number, into: Reading) => void): Codec["read"] =>
+  (messages) => {
+    const into = reading()
+    messages.forEach((message, index) =>
+      isObject(message) ? read(message, index, into) : into.lose(index, unknownPart, message)
+    )
+    return into.done()
+  }
+
 /** Why a system message is not read. */
 export const systemPrompt = "a system message: the agent brings its own instructions"
 

@@ -12,7 +12,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type { Json } from "../../Canonical.ts"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Reading } from "../Codec.ts"
-import { eachWith, json, members, reading, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
+import { eachWith, json, members, readEach, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
 import { isObject, listOf, step, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
 import { legal } from "../ToolName.ts"
@@ -111,27 +111,22 @@ const options = (from: { readonly options: Prompt.ProviderOptions }): JsonObject
   return entries.length === 0 ? {} : { providerOptions: wellFormedJson(Object.fromEntries(entries)) }
 }
 
-const read: Codec["read"] = (messages) => {
-  const into = reading()
-  messages.forEach((message, index) => {
-    if (!isObject(message)) return into.lose(index, unknownPart, message)
-    const { content, role } = message
-    if (role === "user" || role === "assistant" || role === "tool") into.rest(index, message, known)
-    switch (role) {
-      case "user":
-        return into.user(userParts(content, index, into))
-      case "assistant":
-        return into.assistant(assistantParts(content, index, into))
-      case "tool":
-        return listOf(message, "content").forEach((part, slot) => readResult(part, index, slot, into))
-      case "system":
-        return into.lose(index, systemPrompt, content)
-      default:
-        return into.lose(index, unknownPart, message)
-    }
-  })
-  return into.done()
-}
+const read = readEach((message, index, into) => {
+  const { content, role } = message
+  if (role === "user" || role === "assistant" || role === "tool") into.rest(index, message, known)
+  switch (role) {
+    case "user":
+      return into.user(userParts(content, index, into))
+    case "assistant":
+      return into.assistant(assistantParts(content, index, into))
+    case "tool":
+      return listOf(message, "content").forEach((part, slot) => readResult(part, index, slot, into))
+    case "system":
+      return into.lose(index, systemPrompt, content)
+    default:
+      return into.lose(index, unknownPart, message)
+  }
+})
 
 const known = members("content")
 

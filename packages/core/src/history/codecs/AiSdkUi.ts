@@ -8,7 +8,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type { Json } from "../../Canonical.ts"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Reading } from "../Codec.ts"
-import { json, members, reading, resultText, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
+import { json, members, readEach, resultText, systemPrompt, textOfAny, unknownPart, wellFormedJson } from "../Codec.ts"
 import { isObject, listOf, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
 import { legal } from "../ToolName.ts"
@@ -106,25 +106,20 @@ const metadata = (part: { readonly options: Prompt.ProviderOptions }): { readonl
   return entries.length === 0 ? {} : { providerMetadata: wellFormedJson(Object.fromEntries(entries)) }
 }
 
-const read: Codec["read"] = (messages) => {
-  const into = reading()
-  messages.forEach((message, index) => {
-    if (!isObject(message)) return into.lose(index, unknownPart, message)
-    const { role } = message
-    if (role === "user" || role === "assistant") into.rest(index, message, known)
-    switch (role) {
-      case "user":
-        return into.user(listOf(message, "parts").flatMap((part, slot) => readUser(part, index, slot, into)))
-      case "assistant":
-        return readAnswer(listOf(message, "parts"), index, into)
-      case "system":
-        return into.lose(index, systemPrompt, message["parts"])
-      default:
-        return into.lose(index, unknownPart, message)
-    }
-  })
-  return into.done()
-}
+const read = readEach((message, index, into) => {
+  const { role } = message
+  if (role === "user" || role === "assistant") into.rest(index, message, known)
+  switch (role) {
+    case "user":
+      return into.user(listOf(message, "parts").flatMap((part, slot) => readUser(part, index, slot, into)))
+    case "assistant":
+      return readAnswer(listOf(message, "parts"), index, into)
+    case "system":
+      return into.lose(index, systemPrompt, message["parts"])
+    default:
+      return into.lose(index, unknownPart, message)
+  }
+})
 
 const known = members("parts", "createdAt")
 

@@ -15,7 +15,7 @@ import {
   optionsField,
   optionsOf,
   otherContent,
-  reading,
+  readEach,
   resultAsText,
   systemPrompt,
   textOfAny,
@@ -114,17 +114,12 @@ const result = (part: Prompt.ToolResultPart, lose: Lose): JsonObject => ({
   ...(part.isFailure ? { is_error: true } : undefined)
 })
 
-const read: Codec["read"] = (messages) => {
-  const into = reading()
-  messages.forEach((message, index) => {
-    if (!isObject(message)) return into.lose(index, unknownPart, message)
-    const { content, role } = message
-    if (role === "assistant") return into.assistant(assistantParts(content, index, into))
-    if (role === "user") return readUser(content, index, into)
-    return into.lose(index, role === "system" ? systemPrompt : unknownPart, message)
-  })
-  return into.done()
-}
+const read = readEach((message, index, into) => {
+  const { content, role } = message
+  if (role === "assistant") return into.assistant(assistantParts(content, index, into))
+  if (role === "user") return readUser(content, index, into)
+  return into.lose(index, role === "system" ? systemPrompt : unknownPart, message)
+})
 
 /** Results stand in front of what the user says. */
 const readUser = (content: unknown, index: number, into: Reading): void => {

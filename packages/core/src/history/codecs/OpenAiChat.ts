@@ -11,7 +11,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Lose, Reading } from "../Codec.ts"
-import { eachWith, json, members, reading, resultAsText, systemPrompt, textOfAny, unknownPart } from "../Codec.ts"
+import { eachWith, json, members, readEach, resultAsText, systemPrompt, textOfAny, unknownPart } from "../Codec.ts"
 import { textIn } from "../formats/Content.ts"
 import { isObject, listOf, step, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
@@ -90,33 +90,28 @@ const assistant = (
   ]
 }
 
-const read: Codec["read"] = (messages) => {
-  const into = reading()
-  messages.forEach((message, index) => {
-    if (!isObject(message)) return into.lose(index, unknownPart, message)
-    const { content, role } = message
-    switch (role) {
-      case "user":
-        into.rest(index, message, known.user)
-        return into.user(userParts(content, index, into))
-      case "assistant":
-        into.rest(index, message, known.assistant)
-        return into.assistant(assistantParts(message, index, into))
-      case "tool":
-        return into.answer({
-          wireId: textOf(message, "tool_call_id") ?? "",
-          isFailure: false,
-          result: textIn(content)
-        })
-      case "system":
-      case "developer":
-        return into.lose(index, systemPrompt, content)
-      default:
-        return into.lose(index, unknownPart, message)
-    }
-  })
-  return into.done()
-}
+const read = readEach((message, index, into) => {
+  const { content, role } = message
+  switch (role) {
+    case "user":
+      into.rest(index, message, known.user)
+      return into.user(userParts(content, index, into))
+    case "assistant":
+      into.rest(index, message, known.assistant)
+      return into.assistant(assistantParts(message, index, into))
+    case "tool":
+      return into.answer({
+        wireId: textOf(message, "tool_call_id") ?? "",
+        isFailure: false,
+        result: textIn(content)
+      })
+    case "system":
+    case "developer":
+      return into.lose(index, systemPrompt, content)
+    default:
+      return into.lose(index, unknownPart, message)
+  }
+})
 
 const known = {
   user: members("content"),
