@@ -94,6 +94,18 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       const isHeard = found.listeners.size > 0 || found.ears.size > 0
       if (!isHeard && found.partial === undefined && topics.get(sessionId) === found) topics.delete(sessionId)
     }
+    /** Is among those of a topic until the scope closes. */
+    const join = <A>(sessionId: SessionId, among: (topic: Topic) => Set<A>, who: A) =>
+      Effect.acquireRelease(
+        Effect.sync(() => void among(topic(sessionId)).add(who)),
+        () =>
+          Effect.sync(() => {
+            const found = topics.get(sessionId)
+            if (found === undefined) return
+            among(found).delete(who)
+            forget(sessionId, found)
+          })
+      )
     yield* Effect.sync(() => {
       for (const [sessionId, found] of topics) {
         if (!driven.has(sessionId)) look(found)
@@ -151,18 +163,7 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
         forget(sessionId, found)
       },
       overhear: (sessionId, ear) =>
-        Effect.acquireRelease(
-          Effect.sync(() => {
-            if (!isClosed) topic(sessionId).ears.add(ear)
-          }),
-          () =>
-            Effect.sync(() => {
-              const found = topics.get(sessionId)
-              if (found === undefined) return
-              found.ears.delete(ear)
-              forget(sessionId, found)
-            })
-        ),
+        Effect.suspend(() => (isClosed ? Effect.void : join(sessionId, ({ ears }) => ears, ear))),
       listen: (sessionId) =>
         Effect.gen(function* () {
           const listener = yield* Queue.make<Heard, Cause.Done>({ capacity, strategy: "dropping" })
@@ -170,16 +171,7 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
             Queue.endUnsafe(listener)
             return { heard: listener, partial: undefined }
           }
-          yield* Effect.acquireRelease(
-            Effect.sync(() => topic(sessionId).listeners.add(listener)),
-            () =>
-              Effect.sync(() => {
-                const found = topics.get(sessionId)
-                if (found === undefined) return
-                found.listeners.delete(listener)
-                forget(sessionId, found)
-              })
-          )
+          yield* join(sessionId, ({ listeners }) => listeners, listener)
           return { heard: listener, partial: topic(sessionId).partial }
         })
     })

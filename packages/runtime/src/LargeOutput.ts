@@ -8,6 +8,7 @@
  */
 import { type SessionId, SpillId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
+import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as Effect from "effect/Effect"
 import * as Pull from "effect/Pull"
 import * as Schema from "effect/Schema"
@@ -175,14 +176,14 @@ const nearEdge = 1024
 const endedWell = (text: string): string => {
   const end = text.lastIndexOf("\n") + 1
   if (end > 0 && end > text.length - nearEdge) return text.slice(0, end)
-  return text.slice(0, graphemes.segment(text).containing(text.length - 1)?.index ?? 0)
+  return ToolOutput.part(text, 0, text.length - 1)
 }
 
 /** L2: begins with a line, or behind the first cluster. */
 const begunWell = (text: string): string => {
   const start = text.indexOf("\n") + 1
   if (start > 0 && start < nearEdge) return text.slice(start)
-  return text.slice(graphemes.segment(text).containing(0)?.segment.length ?? 0)
+  return ToolOutput.part(text, 1, text.length)
 }
 
 /** Bytes at the beginning that belong to a character before it. */
@@ -192,4 +193,3 @@ const continuations = (bytes: Uint8Array): number => {
 }
 
 const decoder = new TextDecoder()
-const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" })

@@ -77,7 +77,7 @@ export const layer = Layer.effect(
           yield* Watch.next(watcher, seq)
         }
       })
-      const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watcher, after, id, turnId)
+      const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watcher, after, turnId)
       return {
         id,
         send,
@@ -90,7 +90,7 @@ export const layer = Layer.effect(
               const admitted = yield* recorded(id, "input-accepted", { clientKey }, Admission.send(request))
               const { itemId } = admitted.value
               const seq = admitted.events.at(-1)?.seq ?? 0
-              const started = Watch.startOf(watcher, seq, id, itemId)
+              const started = Watch.startOf(watcher, seq, itemId)
               const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
                 Effect.catchTag("ItemSettled", () =>
                   Effect.flatMap(started, (turnId) =>
@@ -103,7 +103,7 @@ export const layer = Layer.effect(
                 ),
                 Effect.ignore
               )
-              return yield* Effect.onInterrupt(restore(Watch.outcomeOfItem(watcher, seq, id, itemId)), () => abandon)
+              return yield* Effect.onInterrupt(restore(Watch.outcomeOfItem(watcher, seq, itemId)), () => abandon)
             })
           )
         ),

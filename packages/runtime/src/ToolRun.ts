@@ -119,8 +119,7 @@ export const ask = Effect.fnUntraced(
       )
       return [Ledger.receipt(call, "lost")]
     }
-    const ms = (yield* Clock.currentTimeMillis) - asked
-    return [...spills.map((spill) => created(call, spill)), completed(call, policy, exit.value.value, ms)]
+    return answering(attempt, spills, exit.value.value, (yield* Clock.currentTimeMillis) - asked)
   },
   (asking, _, __, call) =>
     Effect.withSpan(asking, "ToolRun.ask", {
@@ -163,8 +162,7 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
   const answered = Effect.fnUntraced(function* (exit: Exit.Exit<Answer, unknown>) {
     if (Exit.isFailure(exit)) yield* logDefect(call, exit.cause)
     const answer = Exit.isSuccess(exit) ? exit.value : yield* failed(attempt, failureText(call, exit.cause), keep)
-    const ms = (yield* Clock.currentTimeMillis) - started
-    return [...spills.map((spill) => created(call, spill)), completed(call, policy, answer, ms)]
+    return answering(attempt, spills, answer, (yield* Clock.currentTimeMillis) - started)
   })
   const late = Effect.fnUntraced(function* (fiber: Fiber.Fiber<Answer, unknown>) {
     const exit = yield* Fiber.await(fiber)
@@ -260,9 +258,7 @@ const handle = (
   if (handler === undefined) return Effect.die(new Error(`the application provides no handler for ${call.name}`))
   const progress = throttled(around.onProgress)
   const recorded: ToolCall.Current["recorded"] = (callId) =>
-    Effect.map(tried.around.outputOf(callId), (output) =>
-      output === undefined ? undefined : ToolOutput.toText(output)
-    )
+    Effect.map(around.outputOf(callId), (output) => (output === undefined ? undefined : ToolOutput.toText(output)))
   const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep, recorded }
   const kept = (answer: Answer) =>
     policy.durableRead !== undefined && !answer.isFailure
@@ -321,10 +317,19 @@ const stop = (fiber: Fiber.Fiber<unknown, unknown>) =>
     Effect.flatMap((stopping) => Effect.timeoutOption(Effect.interruptible(Fiber.await(stopping)), stopGrace))
   )
 
-const created = (call: Ledger.Call, { bytes, id, lines }: SpillStore.Spill): Fact => ({
-  type: "spill.created",
-  data: { callId: call.callId, spillId: id, bytes, lines }
-})
+/** The facts of an answer: what was kept for it, and the answer itself. */
+const answering = (
+  { call, policy }: Attempt,
+  spills: ReadonlyArray<SpillStore.Spill>,
+  answer: Answer,
+  ms: number
+): ReadonlyArray<Fact> => [
+  ...spills.map(({ bytes, id, lines }): Fact => ({
+    type: "spill.created",
+    data: { callId: call.callId, spillId: id, bytes, lines }
+  })),
+  completed(call, policy, answer, ms)
+]
 
 const completed = (
   call: Ledger.Call,
@@ -358,12 +363,12 @@ const comparedBy = (
   output: Canonical.Json
 ): { readonly resultDigest?: string } => {
   if (normalise === undefined) return {}
-  const whole = Canonical.digest(output)
-  const digest = Result.getOrElse(
-    Result.try(() => Canonical.digest(normalise(output))),
+  const whole = Canonical.stringify(output)
+  const compared = Result.getOrElse(
+    Result.try(() => Canonical.stringify(normalise(output))),
     () => whole
   )
-  return digest === whole ? {} : { resultDigest: digest }
+  return compared === whole ? {} : { resultDigest: Canonical.digestText(compared) }
 }
 
 /** Whether the tool itself cannot say what has become of it. */

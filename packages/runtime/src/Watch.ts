@@ -108,19 +108,18 @@ export const watcher = (journal: Journal["Service"], hub: EventHub["Service"], s
 export const startOf = (
   watcher: Watcher,
   after: number,
-  sessionId: Ids.SessionId,
   itemId: Ids.ItemId
 ): Effect.Effect<Ids.TurnId, RuntimeClosed | ItemSettled> =>
   Effect.flatMap(
     first(watcher, after, (event) => fateOf(event, itemId)),
-    (turnId) => Effect.fromOption(turnId, () => new ItemSettled({ sessionId, itemId, state: "returned" }))
+    (turnId) =>
+      Effect.fromOption(turnId, () => new ItemSettled({ sessionId: watcher.sessionId, itemId, state: "returned" }))
   )
 
 /** How the Turn ends that an item starts or joins. */
 export const outcomeOfItem = (
   watcher: Watcher,
   after: number,
-  sessionId: Ids.SessionId,
   itemId: Ids.ItemId
 ): Effect.Effect<TurnOutcome, RuntimeClosed | ItemSettled | TurnFailed> =>
   Effect.suspend(() => {
@@ -133,8 +132,8 @@ export const outcomeOfItem = (
         const fate = fateOf(event, itemId)
         if (Option.isNone(fate)) return Option.none()
         if (Option.isNone(fate.value))
-          return Option.some(Effect.fail(new ItemSettled({ sessionId, itemId, state: "returned" })))
-        ended = endOf(sessionId, fate.value.value)
+          return Option.some(Effect.fail(new ItemSettled({ sessionId: watcher.sessionId, itemId, state: "returned" })))
+        ended = endOf(watcher.sessionId, fate.value.value)
         return Option.none()
       }
     )
@@ -156,10 +155,9 @@ export const next = (watcher: Watcher, after: number): Effect.Effect<TurnEvent.T
 export const outcome = (
   watcher: Watcher,
   after: number,
-  sessionId: Ids.SessionId,
   turnId: Ids.TurnId
 ): Effect.Effect<TurnOutcome, RuntimeClosed | TurnFailed> =>
-  Effect.suspend(() => Effect.flatten(first(watcher, after, endOf(sessionId, turnId))))
+  Effect.suspend(() => Effect.flatten(first(watcher, after, endOf(watcher.sessionId, turnId))))
 
 /** The question how a Turn ends, put to its events in their order. */
 const endOf = (sessionId: Ids.SessionId, turnId: Ids.TurnId) => {
