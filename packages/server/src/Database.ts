@@ -27,13 +27,12 @@ export class DatabaseUnusable extends Schema.TaggedError<DatabaseUnusable>()("Da
   }
 }
 
-/** The database that the settings name, its schema up to date: PostgreSQL, or the embedded one in the data folder. */
-export const layer = ({ data, databaseUrl }: Config.Config) => {
-  const url = databaseUrl.value
-  if (url !== undefined) return Layer.provideMerge(Layer.effectDiscard(migrate(placeOf(url))), postgres(url))
-  const place = `${data.value}/db`
+/** The database that the settings name, as it is: PostgreSQL, or the embedded one in the data folder. */
+export const layer = (config: Config.Config) => {
+  const { data, databaseUrl } = config
+  if (databaseUrl.value !== undefined) return postgres(databaseUrl.value)
   const embedded = Layer.unwrap(Effect.map(Path.Path, (path) => Pglite.layer({ dataDir: path.join(data.value, "db") })))
-  return Layer.provideMerge(Layer.effectDiscard(migrate(place)), Layer.catchTag(embedded, "SqlError", refuse(place)))
+  return Layer.catchTag(embedded, "SqlError", refuse(placeIn(config)))
 }
 
 /** A PostgreSQL database, as it is. */
@@ -46,7 +45,8 @@ export const migrate = (place: string) =>
     Effect.fail(new DatabaseUnusable({ place, problem: problemOf(error) }))
   )
 
-const refuse = (place: string) => (error: SqlError.SqlError) =>
+/** What a layer on a database fails with when the database does not do what it asks. */
+export const refuse = (place: string) => (error: SqlError.SqlError) =>
   Layer.effectContext(new DatabaseUnusable({ place, problem: problemOf(error) }))
 
 const problemOf = (error: SqlError.SqlError): string => {
@@ -62,6 +62,10 @@ const problemOf = (error: SqlError.SqlError): string => {
       return `cannot be used (${error.reason._tag}). Check that DATABASE_URL names a PostgreSQL database of version 15 or later.`
   }
 }
+
+/** Where the database of the settings is. */
+export const placeIn = ({ data, databaseUrl }: Config.Config): string =>
+  databaseUrl.value === undefined ? `${data.value}/db` : placeOf(databaseUrl.value)
 
 /** A database URL without what is secret in it. */
 export const placeOf = (url: Redacted.Redacted): string => {

@@ -75,20 +75,19 @@ const application = (config: Config.Config, token: Redacted.Redacted, servers: M
       storage: config.databaseUrl.value === undefined ? "pglite" : "postgres"
     }
   })
-  return server.pipe(
-    Layer.provide(
-      isDemo
-        ? demoRuntime(servers)
-        : Layer.provide(
-            Runtime.layerSql([
-              DefaultAgent.agent(
-                { allowWrites: config.allowWrites.value, allowCommands: config.allowCommands.value },
-                servers.toolkits
-              )
-            ]),
-            Models.layer(config.model.value)
+  const runtime = isDemo
+    ? demoRuntime(servers)
+    : Layer.provide(
+        Runtime.layerSql([
+          DefaultAgent.agent(
+            { allowWrites: config.allowWrites.value, allowCommands: config.allowCommands.value },
+            servers.toolkits
           )
-    ),
+        ]),
+        Models.layer(config.model.value)
+      )
+  return server.pipe(
+    Layer.provide(Layer.catchTag(runtime, "SqlError", Database.refuse(Database.placeIn(config)))),
     Layer.provide([tools(config.workspace.value), servers.layer, Database.layer(config)]),
     Layer.provide(spills(config))
   )
@@ -157,7 +156,7 @@ const announce = Effect.fnUntraced(function* (
   )
 })
 
-const storageOf = ({ data, databaseUrl }: Config.Config): string =>
-  databaseUrl.value === undefined
-    ? `PGlite in ${data.value}/db`
-    : `PostgreSQL at ${Database.placeOf(databaseUrl.value)} (from ${databaseUrl.name})`
+const storageOf = (config: Config.Config): string =>
+  config.databaseUrl.value === undefined
+    ? `PGlite in ${Database.placeIn(config)}`
+    : `PostgreSQL at ${Database.placeIn(config)} (from ${config.databaseUrl.name})`
