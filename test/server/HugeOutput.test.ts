@@ -36,7 +36,7 @@ it.live(
   () =>
     Effect.gen(function* () {
       const folder = yield* Folder.make({})
-      const child = yield* Child.start("serveSpills", JSON.stringify({ folder, token: Server.token }))
+      const child = yield* Child.start("serveSpills", JSON.stringify({ folder }))
       const told = JSON.parse((yield* child.line) ?? "{}")
       const server = Server.at(told.url)
       const memory = Effect.promise(async (): Promise<Memory> => (await fetch(told.memory)).json() as Promise<Memory>)

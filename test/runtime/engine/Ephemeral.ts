@@ -16,20 +16,6 @@ import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
-const isEnd =
-  (turn: number) =>
-  (seen: Seen): boolean =>
-    seen._tag === "Event" &&
-    seen.event.type.startsWith("turn.c") &&
-    "turnId" in seen.event.data &&
-    seen.event.data.turnId === `trn_${turn}`
-
-/** Watches from an event until a Turn is over. */
-const watch = (session: Session, after: number, turn: number) =>
-  Effect.forkChild(session.watch(after).pipe(Stream.takeUntil(isEnd(turn)), Stream.runCollect), {
-    startImmediately: true
-  })
-
 /** Watches until a Turn is over; returns when the watcher has seen the first thing that is meant. */
 const watchFrom = Effect.fnUntraced(function* (
   session: Session,
@@ -40,7 +26,7 @@ const watchFrom = Effect.fnUntraced(function* (
   const joined = yield* Deferred.make<void>()
   const fiber = yield* session.watch(after).pipe(
     Stream.tap((seen) => (isMeant(seen) ? Deferred.succeed(joined, undefined) : Effect.void)),
-    Stream.takeUntil(isEnd(turn)),
+    Stream.takeUntil(World.isEndOf(turn)),
     Stream.runCollect,
     Effect.forkChild({ startImmediately: true })
   )
@@ -127,7 +113,7 @@ export const suite = (it: It): void => {
       Effect.gen(function* () {
         const gate = yield* Tools.gate
         const { session } = yield* World.withTools({ respond: script([text(["Hel", "lo ", gate.pass, "world"])]) })
-        const first = yield* watch(session, 0, 1)
+        const first = yield* World.watch(session, 0, 1)
         const heard = yield* Deferred.make<void>()
         const listening = yield* session.watch(0).pipe(
           Stream.scan(
@@ -171,7 +157,7 @@ export const suite = (it: It): void => {
               ? Deferred.succeed(heard, undefined)
               : Effect.void
           ),
-          Stream.takeUntil(isEnd(1)),
+          Stream.takeUntil(World.isEndOf(1)),
           Stream.runCollect,
           Effect.forkChild({ startImmediately: true })
         )
@@ -209,7 +195,7 @@ export const suite = (it: It): void => {
         })
         // This reader hears everything of the first step while it still waits for the record.
         isSlow = true
-        const seen = yield* watch(session, 0, 1)
+        const seen = yield* World.watch(session, 0, 1)
         yield* reading.reached
         yield* session.send("go")
         yield* gate.reached
@@ -242,7 +228,7 @@ export const suite = (it: It): void => {
           around: Journals.before(Journals.atFirst("call.requested", record.pass))
         })
         const session = yield* sessions.open()
-        const seen = yield* watch(session, 0, 1)
+        const seen = yield* World.watch(session, 0, 1)
         yield* session.send("go")
         yield* Effect.all([record.reached, told.reached])
         yield* Effect.yieldNow

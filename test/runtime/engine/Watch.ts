@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import type { TurnEvent } from "@turnstep/core/TurnEvent"
 import * as Agent from "@turnstep/runtime/Agent"
-import type { Seen, Session } from "@turnstep/runtime/Session"
+import type { Seen } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -14,20 +14,6 @@ import * as Tools from "../../fixtures/Tools.ts"
 import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
-
-const isEnd =
-  (turn: number) =>
-  (seen: Seen): boolean =>
-    seen._tag === "Event" &&
-    seen.event.type.startsWith("turn.c") &&
-    "turnId" in seen.event.data &&
-    seen.event.data.turnId === `trn_${turn}`
-
-/** Watches from an event until a Turn is over. */
-const watch = (session: Session, after: number, turn: number) =>
-  Effect.forkChild(session.watch(after).pipe(Stream.takeUntil(isEnd(turn)), Stream.runCollect), {
-    startImmediately: true
-  })
 
 const eventsIn = (seen: ReadonlyArray<Seen>): ReadonlyArray<TurnEvent> =>
   seen.flatMap((each) => (each._tag === "Event" ? [each.event] : []))
@@ -42,13 +28,13 @@ export const suite = (it: It): void => {
             index === 0 ? calls([Tools.call("look", "0"), Tools.call("pay", "1")]) : text(["some", " words"])
         })
         gates.forEach((gate, act) => tools.on(`${act}`, Effect.as(gate.pass, "late")))
-        const first = yield* watch(session, 0, 21)
+        const first = yield* World.watch(session, 0, 21)
         yield* session.send("go")
         yield* Effect.all(gates.map(({ reached }) => reached))
-        const middle = yield* Effect.forEach([0, 3, 5, 9], (after) => watch(session, after, 21))
+        const middle = yield* Effect.forEach([0, 3, 5, 9], (after) => World.watch(session, after, 21))
         const writers = Array.from({ length: 20 }, (_, n) => session.followUp(`${n}`))
         yield* Effect.all([...writers, ...gates.map(({ open }) => open)], { concurrency: "unbounded", discard: true })
-        const late = yield* watch(session, 20, 21)
+        const late = yield* World.watch(session, 20, 21)
         const logs = yield* Effect.forEach([first, ...middle, late], Fiber.join)
         const all = yield* World.events(session)
         for (const [index, after] of [0, 0, 3, 5, 9, 20].entries()) {
@@ -80,7 +66,7 @@ export const suite = (it: It): void => {
               })
           })
         })
-        const seen = yield* watch(session, 0, 3)
+        const seen = yield* World.watch(session, 0, 3)
         yield* session.run("one")
         const held = yield* Effect.forkChild(session.send("two"), { startImmediately: true })
         yield* holding.reached
@@ -122,7 +108,7 @@ export const suite = (it: It): void => {
         yield* isReading.open
         yield* Fiber.join(slow)
         const last = eventsIn(seen).at(-1)?.seq ?? 0
-        const rest = yield* Effect.flatMap(watch(session, last, 2), Fiber.join)
+        const rest = yield* Effect.flatMap(World.watch(session, last, 2), Fiber.join)
         assert.deepStrictEqual(
           [...eventsIn(seen), ...eventsIn(rest)].map(({ seq }) => seq),
           (yield* World.events(session)).slice(0, -1).map(({ seq }) => seq)
@@ -136,7 +122,7 @@ export const suite = (it: It): void => {
         const { session } = yield* World.withTools({ respond: () => text("ok") })
         for (let n = 1; n <= 60; n++) yield* session.send(`${n}`, { delivery: "follow-up" })
         yield* World.ended(session, 60)
-        const seen = eventsIn(yield* Effect.flatMap(watch(session, 0, 60), Fiber.join))
+        const seen = eventsIn(yield* Effect.flatMap(World.watch(session, 0, 60), Fiber.join))
         assert.isAbove(seen.length, 500)
         assert.deepStrictEqual(seen, (yield* World.events(session)).slice(0, seen.length))
       })
