@@ -61,6 +61,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     put: "isCrowdedOut = false",
     suites: [driving]
   },
+  {
+    name: "borrowed-context",
+    does: "a driver runs in the context of the caller who woke it",
+    file: drivers,
+    find: "Effect.updateContext(work, () => context)",
+    put: "Effect.provideContext(work, context)",
+    suites: [driving]
+  },
   // The guards of a Turn
   {
     name: "breaker-trips",

@@ -11,14 +11,21 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import * as PubSub from "effect/PubSub"
+import * as References from "effect/References"
 import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import { TestClock } from "effect/testing"
 import * as Stores from "../fixtures/Stores.ts"
 import * as Tools from "../fixtures/Tools.ts"
 import * as World from "../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
+
+/** What an application keeps in the context of a request. */
+const Tenant = Context.Reference<string>("test/Tenant", { defaultValue: () => "nobody" })
+class Request extends Context.Service<Request, string>()("test/Request") {}
 
 layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
   it.effect("run as many Turns at once as there are workers, and the others after them", () =>
@@ -58,6 +65,57 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
       )
       const running = yield* admitting.start
       yield* World.ended(yield* running.sessions.get(admitting.session.id), 1)
+    })
+  )
+
+  it.effect("see nothing of the context of whoever sent the message, and link the Turn to its trace", () =>
+    Effect.gen(function* () {
+      const seen: Array<unknown> = []
+      const spans: Array<Tracer.Span> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          const span = new Tracer.NativeSpan(options)
+          if (options.name === "Turn.run") spans.push(span)
+          return span
+        }
+      })
+      const world = yield* Effect.provideService(
+        World.withTools({
+          respond: ({ index }) => (index % 2 === 0 ? calls([Tools.call("look", `at ${index}`)]) : text("done"))
+        }),
+        Tracer.Tracer,
+        tracer
+      )
+      for (const index of [0, 2]) {
+        world.tools.on(
+          `at ${index}`,
+          Effect.gen(function* () {
+            const logged = yield* References.CurrentLogAnnotations
+            seen.push([yield* Tenant, Option.isSome(yield* Effect.serviceOption(Request)), logged["request"]])
+            return "seen"
+          })
+        )
+      }
+      const senders: Array<string> = []
+      for (const request of ["first", "second"]) {
+        yield* Effect.currentSpan.pipe(
+          Effect.tap((span) => Effect.sync(() => senders.push(span.traceId))),
+          Effect.andThen(world.session.run("go")),
+          Effect.withSpan(request, { root: true }),
+          Effect.annotateLogs("request", request),
+          Effect.provideService(Tenant, request),
+          Effect.provideService(Request, request),
+          Effect.provideService(Tracer.Tracer, tracer)
+        )
+      }
+      assert.deepStrictEqual(seen, [
+        ["nobody", false, undefined],
+        ["nobody", false, undefined]
+      ])
+      assert.deepStrictEqual(
+        spans.map(({ links, traceId }) => [links.map(({ span }) => span.traceId), senders.includes(traceId)]),
+        senders.map((sender) => [[sender], false])
+      )
     })
   )
 

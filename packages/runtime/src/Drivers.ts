@@ -12,6 +12,8 @@
  * - D4. A process claims no more sessions with work than it has workers for.
  * - D5. A process takes up no session of an agent that it does not know: another version of the application may know it.
  * - D6. A session whose driver dies of a defect is left alone for a while, longer each time in a row, and holds up no other.
+ * - D7. A driver runs in the runtime's context, never in that of the caller who woke it: no transaction, tenant, span or log
+ *   annotation of a request is seen by a Turn.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import { Doorbell } from "@turnstep/core/Doorbell"
@@ -31,6 +33,7 @@ import * as Stream from "effect/Stream"
 import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
 import { Prepare } from "./Prepare.ts"
+import type { Senders } from "./Senders.ts"
 import * as Turn from "./Turn.ts"
 
 export class Drivers extends Context.Service<
@@ -67,7 +70,9 @@ type Bell = Latch.Latch
  */
 type Left = "idle" | "overtaken" | "crowded-out" | "gone"
 
-export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Prepare> = Layer.effect(
+type Needs = Journal | Claim | EventHub | Prepare | Senders
+
+export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
   Drivers,
   Effect.gen(function* () {
     const journal = yield* Journal
@@ -90,7 +95,10 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
     const failing = new Map<SessionId, Failing>()
     let isClosing = workers === 0
     const scope = yield* Effect.scope
-    const context = yield* Effect.context<Journal | Claim | EventHub | Prepare>()
+    const context = yield* Effect.context<Needs>()
+    // D7: the context is replaced, not added to: a fiber begins with the context of the one that forks it.
+    const inRuntime = (work: Effect.Effect<void, never, Needs>): Effect.Effect<void> =>
+      Effect.updateContext(work, () => context)
 
     // D3
     yield* Effect.addFinalizer(() =>
@@ -110,7 +118,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
       // D4: with all workers busy it waits unclaimed, for whichever process has one free first.
       if (isClosing || isFull(process)) {
         process.isShort = true
-        return yield* Effect.asVoid(Effect.forkIn(doorbell.ring(sessionId), scope))
+        return yield* Effect.asVoid(Effect.forkIn(inRuntime(doorbell.ring(sessionId)), scope))
       }
       const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
@@ -124,7 +132,7 @@ export const layer: Layer.Layer<Drivers, never, Journal | Claim | EventHub | Pre
         Effect.catchDefect((defect) => Effect.logError("a session's driver met an unexpected error", defect)),
         Effect.ensuring(Effect.andThen(Effect.sync(hangUp), giveBack(process, place)))
       )
-      yield* FiberMap.run(fibers, sessionId, Effect.provideContext(attended, context))
+      yield* FiberMap.run(fibers, sessionId, inRuntime(attended))
     })
 
     // With all workers busy nothing is looked for, and nothing is rung: every process sweeps, and a ring makes them sweep.

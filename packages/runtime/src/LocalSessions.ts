@@ -24,6 +24,7 @@ import * as Stream from "effect/Stream"
 import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
 import { Prepare } from "./Prepare.ts"
+import { Senders } from "./Senders.ts"
 import { type Input, type RunOptions, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
 import * as SessionHistory from "./SessionHistory.ts"
 import * as Watch from "./Watch.ts"
@@ -35,6 +36,7 @@ export const layer = Layer.effect(
     const claims = yield* Claim
     const drivers = yield* Drivers
     const hub = yield* EventHub
+    const senders = yield* Senders
     const prepare = yield* Prepare
     const random = yield* SecureRandom.SecureRandom
 
@@ -48,6 +50,7 @@ export const layer = Layer.effect(
       CrashPoint.hit(boundary, "before-commit").pipe(
         Effect.andThen(journal.admit(sessionId, lookup, decide)),
         Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-commit")),
+        Effect.tap(({ events }) => senders.sent(sessionId, events)),
         Effect.tap(({ events }) => {
           hub.publish(sessionId, events)
           return events.length === 0 ? Effect.void : drivers.wake(sessionId)

@@ -17,6 +17,7 @@ import * as EventHub from "./EventHub.ts"
 import * as EventMetrics from "./EventMetrics.ts"
 import * as LocalSessions from "./LocalSessions.ts"
 import * as Prepare from "./Prepare.ts"
+import * as Senders from "./Senders.ts"
 import type { Sessions } from "./Session.ts"
 import * as SqlStore from "./sql/SqlStore.ts"
 
@@ -26,6 +27,7 @@ export const layer = <R>(
 ): Layer.Layer<Sessions | EventHub.EventHub, never, R | Journal | Claim> =>
   LocalSessions.layer.pipe(
     Layer.provide(Drivers.layer),
+    Layer.provide(Senders.layer),
     Layer.provideMerge(EventHub.layer),
     Layer.provide(Prepare.layer(agents)),
     Layer.provide(Layer.effect(Journal, Effect.flatMap(Journal, EventMetrics.counted))),

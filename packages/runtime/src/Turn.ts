@@ -31,6 +31,7 @@ import { EventHub } from "./EventHub.ts"
 import { ModelFailed } from "./ModelCall.ts"
 import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
 import { Prepare } from "./Prepare.ts"
+import * as Senders from "./Senders.ts"
 import * as Step from "./Step.ts"
 import { limitsOf, type TurnConfig } from "./TurnConfig.ts"
 
@@ -38,9 +39,10 @@ import { limitsOf, type TurnConfig } from "./TurnConfig.ts"
  * Runs the session's open Turn, or opens the next one from its inbox, to its end.
  * Fails only when this process must not write any more; the Turn's own failures are recorded, not thrown.
  */
-export const run = Effect.fn("Turn.run")(
+export const run = Effect.fn("Turn.run", { root: true })(
   function* (owner: Owner) {
     const hub = yield* EventHub
+    yield* Senders.link(owner.sessionId)
     const unrecorded: Array<Fact> = []
     // Before the Turn is opened, so that a preparation that fails is settled like everything after it.
     yield* Effect.addFinalizer((exit) => settle(owner, unrecorded, exit))
