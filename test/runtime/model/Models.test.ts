@@ -9,6 +9,7 @@ import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { execFileSync } from "node:child_process"
+import { createServer, type RequestListener } from "node:http"
 
 type Variables = { readonly [name: string]: string }
 
@@ -20,6 +21,19 @@ const ask = (spec: string, variables: Variables) =>
     Effect.map((response) => response.text),
     Effect.provide(Layer.provide(Models.layer(spec), environment(variables)))
   )
+
+/** The address of a real server with this handler. */
+const serving = (handler: RequestListener) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly url: string; readonly close: () => void }>((resume) => {
+      const server = createServer(handler).listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, close: () => server.close().closeAllConnections() }))
+      })
+    }),
+    ({ close }) => Effect.sync(close)
+  ).pipe(Effect.map(({ url }) => url))
 
 const baseUrl = (name: string, value: string) => {
   const preset = ModelPreset.find(name)
@@ -102,6 +116,32 @@ describe("Models", () => {
         provider.requests.map(({ headers }) => headers.authorization),
         ["Bearer sk-1", "Bearer t", undefined]
       )
+    })
+  )
+
+  it.live("sends keys and prompts nowhere but to the configured address", () =>
+    Effect.gen(function* () {
+      const received: Array<string | undefined> = []
+      const other = yield* serving((request, response) => {
+        received.push(request.url)
+        response.end()
+      })
+      const redirecting = (status: number) =>
+        serving((_request, response) => void response.writeHead(status, { location: `${other}/v1?stolen=1` }).end())
+      for (const status of [301, 302, 303, 307, 308]) {
+        const url = yield* redirecting(status)
+        for (const [spec, variables] of [
+          ["anthropic/m", { ANTHROPIC_API_KEY: "canary", ANTHROPIC_BASE_URL: url }],
+          ["gemini/m", { GEMINI_API_KEY: "canary", GEMINI_BASE_URL: url }],
+          ["custom/m", { TURNSTEP_API_KEY: "canary", TURNSTEP_BASE_URL: url }]
+        ] as const) {
+          const error = yield* Effect.flip(ask(spec, variables))
+          assert.strictEqual(error._tag, "AiError", spec)
+          assert.notInclude(error.message, "stolen")
+          if (!spec.startsWith("custom")) assert.include(error.message, `redirects (HTTP ${status}) to ${other}`)
+        }
+      }
+      assert.deepStrictEqual(received, [])
     })
   )
 

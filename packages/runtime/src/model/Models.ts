@@ -8,6 +8,7 @@
  * - M1. Keys are read through `Config` and stay `Redacted`; no error holds one.
  * - M2. Provider packages are loaded when their layer is built, not before: a
  *   program that uses one of them does not wait for the others to load.
+ * - M3. Keys and prompts go to the configured address only: no redirect is followed.
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Model from "effect/ai/Model"
@@ -17,6 +18,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import * as DirectFetch from "./DirectFetch.ts"
 import * as ModelPreset from "./ModelPreset.ts"
 import * as OpenAiChat from "./OpenAiChat.ts"
 
@@ -94,7 +96,11 @@ const layerFor = Effect.fnUntraced(function* ({ model, preset }: ModelName) {
   }
   // M2: both packages with all they need take longer to load than everything else here together
   const AiSdk = yield* Effect.promise(() => import("./AiSdk.ts"))
-  const settings = { baseURL: baseUrl, apiKey: apiKey === undefined ? "" : Redacted.value(apiKey).trim() }
+  const settings = {
+    baseURL: baseUrl,
+    apiKey: apiKey === undefined ? "" : Redacted.value(apiKey).trim(),
+    fetch: DirectFetch.fetch // M3
+  }
   const provided =
     preset.wire === "anthropic"
       ? (yield* Effect.promise(() => import("@ai-sdk/anthropic"))).createAnthropic(settings)(model)
