@@ -54,7 +54,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/tools", "DemoOutput DemoTools"],
   ["runtime/model/demo", "OutputScript"],
   ["runtime/model/demo", "Script"],
-  ["runtime/model", "Wire CallSpan ResponseContent AiSdk Demo Handoff ModelPreset DirectFetch OwnedCalls OpenAiChat Models"],
+  [
+    "runtime/model",
+    "Wire CallSpan ResponseContent AiSdk Demo Handoff ModelPreset DirectFetch OwnedCalls OpenAiChat Models"
+  ],
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
