@@ -6,6 +6,7 @@ import * as Result from "effect/Result"
 import * as Log from "../fixtures/Log.ts"
 
 const view = (rest: Partial<Omit<View, "head">> & { readonly head?: Partial<View["head"]> } = {}): View => ({
+  agent: "hand",
   keyed: undefined,
   item: undefined,
   turn: undefined,

@@ -69,6 +69,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     put: "Effect.provideContext(work, context)",
     suites: [driving]
   },
+  {
+    name: "stranger-claims",
+    does: "a message admitted here is run here, whether its agent is known or not",
+    file: drivers,
+    find: "if (!agents.includes(agent)) {",
+    put: "if (agents.length < 0) {",
+    suites: [driving]
+  },
   // The guards of a Turn
   {
     name: "breaker-trips",

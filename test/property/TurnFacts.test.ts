@@ -69,7 +69,13 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
       return
     }
     const { delivery, id } = pick(waiting)
-    const view = { head, keyed: undefined, turn: undefined, item: { itemId: id, delivery, state: "waiting" as const } }
+    const view = {
+      head,
+      agent: "hand",
+      keyed: undefined,
+      turn: undefined,
+      item: { itemId: id, delivery, state: "waiting" as const }
+    }
     const decided: Result.Result<{ readonly facts: ReadonlyArray<Fact> }, unknown> =
       kind === 2 ? Admission.withdraw(id)(view) : Admission.move(id, pick(["steer", "follow-up"] as const))(view)
     if (Result.isSuccess(decided)) log.write(decided.success.facts)

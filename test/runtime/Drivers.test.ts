@@ -232,6 +232,34 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
     })
   )
 
+  it.effect(
+    "ring and hang up when a message is admitted to an agent they do not know: who knows it answers at once",
+    () =>
+      Effect.gen(function* () {
+        const doors = yield* PubSub.unbounded<SessionId>()
+        const doorbell: Doorbell = {
+          ring: (id) => Effect.asVoid(PubSub.publish(doors, id)),
+          rings: Stream.fromPubSub(doors)
+        }
+        const { acquire, release } = yield* Claim
+        const claimed: Array<string> = []
+        const watched = Claim.of({ acquire: (id) => Effect.suspend(() => (claimed.push(id), acquire(id))), release })
+        const knowing = yield* Effect.provideService(
+          World.withTools({ respond: script([text("done")]) }),
+          Doorbell,
+          doorbell
+        )
+        const old = yield* World.withTools({ respond: script([]) }).pipe(
+          Effect.provideService(Claim, watched),
+          Effect.provideService(Doorbell, doorbell)
+        )
+        const here = yield* old.sessions.get(knowing.session.id)
+        yield* here.send("go")
+        assert.strictEqual((yield* World.ended(here, 1)).type, "turn.completed")
+        assert.isEmpty(claimed)
+      })
+  )
+
   it.effect("let a running call come to its end when the process is told to stop, and begin nothing after it", () =>
     Effect.gen(function* () {
       const gate = yield* Tools.gate

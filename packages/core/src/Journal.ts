@@ -59,6 +59,8 @@ export interface Lookup {
 /** The session as it stands under the lock of an admission. */
 export interface View {
   readonly head: Inbox.Head
+  /** The name of the session's agent. */
+  readonly agent: string
   /** The item that was admitted under the key looked up. */
   readonly keyed: { readonly seq: number; readonly data: DataOf<"inbox.admitted">; readonly digest: string } | undefined
   readonly item:

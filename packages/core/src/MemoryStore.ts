@@ -149,6 +149,7 @@ const view = (entry: Entry, lookup: JournalPort.Lookup): JournalPort.View => {
   const turn = entry.state.turn
   return {
     head: SessionState.head(entry.state),
+    agent: entry.state.agent,
     keyed: lookup.clientKey === undefined ? undefined : entry.keys.get(lookup.clientKey),
     item: item === undefined ? undefined : { itemId: lookup.itemId as ItemId, ...item },
     turn: turnView(entry, lookup.turnId, turn)

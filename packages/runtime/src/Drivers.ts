@@ -10,7 +10,8 @@
  * - D3. Closing the scope lets go: Turns stop at the end of their step, or where they are when the drain is over; nothing is
  *   settled, claims are released.
  * - D4. A process claims no more sessions with work than it has workers for.
- * - D5. A process takes up no session of an agent that it does not know: another version of the application may know it.
+ * - D5. A process claims no session of an agent that it does not know, also when a message is admitted here: another version
+ *   of the application may know the agent. The process rings and hangs up, and the message waits.
  * - D6. A session whose driver dies of a defect is left alone for a while, longer each time in a row, and holds up no other.
  * - D7. A driver runs in the runtime's context, never in that of the caller who woke it: no transaction, tenant, span or log
  *   annotation of a request is seen by a Turn.
@@ -39,8 +40,8 @@ import * as Turn from "./Turn.ts"
 export class Drivers extends Context.Service<
   Drivers,
   {
-    /** Sees to it that the session is driven and hears of what is new (D1, D2). */
-    readonly wake: (sessionId: SessionId) => Effect.Effect<void>
+    /** Sees to it that the session of an agent is driven, here or elsewhere, and hears of what is new (D1, D2, D5). */
+    readonly wake: (sessionId: SessionId, agent: string) => Effect.Effect<void>
   }
 >()("runtime/Drivers") {}
 
@@ -109,7 +110,18 @@ export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
       })
     )
 
-    const wake = Effect.fnUntraced(function* (sessionId: SessionId) {
+    const ringElsewhere = (sessionId: SessionId) =>
+      Effect.asVoid(Effect.forkIn(inRuntime(doorbell.ring(sessionId)), scope))
+
+    const wake = Effect.fnUntraced(function* (sessionId: SessionId, agent: string) {
+      if (!agents.includes(agent)) {
+        yield* Effect.logInfo(`session ${sessionId} waits for a process that knows the agent "${agent}"`)
+        return yield* ringElsewhere(sessionId)
+      }
+      yield* drive(sessionId)
+    })
+
+    const drive = Effect.fnUntraced(function* (sessionId: SessionId) {
       const known = bells.get(sessionId)
       if (known !== undefined) {
         known.openUnsafe()
@@ -118,7 +130,7 @@ export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
       // D4: with all workers busy it waits unclaimed, for whichever process has one free first.
       if (isClosing || isFull(process)) {
         process.isShort = true
-        return yield* Effect.asVoid(Effect.forkIn(inRuntime(doorbell.ring(sessionId)), scope))
+        return yield* ringElsewhere(sessionId)
       }
       const bell = Latch.makeUnsafe(true)
       bells.set(sessionId, bell)
@@ -146,7 +158,7 @@ export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
         const found = yield* journal.unattended(agents, limit)
         yield* Effect.forEach(
           found,
-          (id) => Effect.suspend(() => (hasRoom() && !isTooEarly(failing, id, now) ? wake(id) : Effect.void)),
+          (id) => Effect.suspend(() => (hasRoom() && !isTooEarly(failing, id, now) ? drive(id) : Effect.void)),
           { discard: true }
         )
         if (found.length === limit || !hasRoom()) process.isShort = true
@@ -249,7 +261,7 @@ const attend = Effect.fnUntraced(function* (
   hangUp: () => void
 ) {
   for (;;) {
-    const left: Left = yield* drive(sessionId, bell, process, place)
+    const left: Left = yield* hold(sessionId, bell, process, place)
     // No suspension between the look at the bell and hanging up: a wake-up finds either this driver or none.
     if (left === "overtaken" || (left === "idle" && bell.isOpen())) continue
     hangUp()
@@ -258,8 +270,8 @@ const attend = Effect.fnUntraced(function* (
   }
 })
 
-/** Drives a session until it is idle for long, or no longer ours. */
-const drive = Effect.fn("Drivers.drive")(
+/** Holds a session and drives it until it is idle for long, or no longer ours. */
+const hold = Effect.fn("Drivers.hold")(
   function* (sessionId: SessionId, bell: Bell, process: Process, place: Place) {
     let isLeft = (): boolean => false
     yield* Effect.addFinalizer(() => (isLeft() ? process.doorbell.ring(sessionId) : Effect.void))

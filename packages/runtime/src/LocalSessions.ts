@@ -47,17 +47,23 @@ export const layer = Layer.effect(
       lookup: Lookup,
       decide: (view: View) => Result.Result<JournalPort.Decided<A>, E>
     ) =>
-      CrashPoint.hit(boundary, "before-commit").pipe(
-        Effect.andThen(journal.admit(sessionId, lookup, decide)),
-        Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-commit")),
-        Effect.tap(({ events }) => senders.sent(sessionId, events)),
-        Effect.tap(({ events }) => {
-          hub.publish(sessionId, events)
-          return events.length === 0 ? Effect.void : drivers.wake(sessionId)
-        }),
-        Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-ack")),
-        Effect.uninterruptible
-      )
+      Effect.suspend(() => {
+        let agent = ""
+        const noted = (view: View) => {
+          agent = view.agent
+          return decide(view)
+        }
+        return CrashPoint.hit(boundary, "before-commit").pipe(
+          Effect.andThen(journal.admit(sessionId, lookup, noted)),
+          Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-commit")),
+          Effect.tap(({ events }) => senders.sent(sessionId, events)),
+          Effect.tap(({ events }) => {
+            hub.publish(sessionId, events)
+            return events.length === 0 ? Effect.void : drivers.wake(sessionId, agent)
+          }),
+          Effect.tap(({ events }) => CrashPoint.hitAll(events, "after-ack"))
+        )
+      }).pipe(Effect.uninterruptible)
 
     const admit = <A, E>(...decision: Parameters<typeof recorded<A, E>>) =>
       Effect.map(recorded(...decision), ({ value }) => value)

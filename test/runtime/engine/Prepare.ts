@@ -1,5 +1,6 @@
 import { assert, describe } from "@effect/vitest"
 import * as Ids from "@turnstep/core/Ids"
+import { isTerminal } from "@turnstep/core/TurnEvent"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as Prepare from "@turnstep/runtime/Prepare"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
@@ -89,25 +90,64 @@ export const suite = (it: It): void => {
       })
     )
 
-    it.effect("ends the Turn of a session whose agent the runtime does not have", () =>
-      Effect.gen(function* () {
-        const other = yield* World.make({
-          respond: script([]),
-          agents: [Agent.make("gone", { instructions: "i" })],
-          services: Layer.empty
+    it.effect(
+      "runs no Turn of an agent the runtime does not know: a message admitted here waits for who knows it",
+      () =>
+        Effect.gen(function* () {
+          const knowing = yield* World.make({
+            respond: script([text("ok")]),
+            agents: [Agent.make("new", { instructions: "i" })],
+            services: Layer.empty
+          })
+          const session = yield* knowing.sessions.open()
+          yield* knowing.stop
+          const old = yield* World.make({
+            respond: script([text("mine")]),
+            agents: [Agent.make("old", { instructions: "i" })],
+            services: Layer.empty
+          })
+          const here = yield* old.sessions.get(session.id)
+          assert.strictEqual((yield* here.send("go")).effect, "started")
+          // Long enough for the other runtime to have taken it up, were it to.
+          yield* (yield* old.sessions.open()).run("mine")
+          assert.deepStrictEqual(
+            (yield* World.events(here)).map(({ type }) => type),
+            ["session.created", "inbox.admitted"]
+          )
+          const there = yield* knowing.start
+          yield* World.ended(yield* there.sessions.get(session.id), 1)
+          assert.isEmpty(yield* Sound.complaints(here, knowing.provider))
         })
-        const opened = yield* other.sessions.open()
-        yield* other.stop
-        const { provider, sessions } = yield* World.make({
-          respond: script([]),
-          agents: [Agent.make("here", { instructions: "i" })],
-          services: Layer.empty
+    )
+
+    it.effect(
+      "does no harm to an open Turn that a message reaches by way of a runtime that does not know its agent",
+      () =>
+        Effect.gen(function* () {
+          const gate = yield* Tools.gate
+          const knowing = yield* World.withTools({
+            respond: script([text([gate.pass, "never"]), text("done"), text("and done")])
+          })
+          yield* knowing.session.send("go")
+          yield* gate.reached
+          yield* knowing.stop
+          const old = yield* World.make({
+            respond: script([text("mine")]),
+            agents: [Agent.make("old", { instructions: "i" })],
+            services: Layer.empty
+          })
+          const here = yield* old.sessions.get(knowing.session.id)
+          assert.strictEqual((yield* here.steer("and this")).effect, "steering")
+          yield* (yield* old.sessions.open()).run("mine")
+          const there = yield* knowing.start
+          yield* World.ended(yield* there.sessions.get(here.id), 2)
+          const ends = (yield* World.events(here)).filter(isTerminal)
+          assert.deepStrictEqual(
+            ends.map(({ type }) => type),
+            ["turn.completed", "turn.completed"]
+          )
+          assert.isEmpty(yield* Sound.complaints(here, knowing.provider))
         })
-        const session = yield* sessions.get(opened.id)
-        const error = yield* Effect.flip(session.run("go"))
-        assert.strictEqual(error._tag === "TurnFailed" && error.error.code, "agent-not-found")
-        assert.isEmpty(yield* Sound.complaints(session, provider))
-      })
     )
 
     it.effect("opens no Turn for a message that was withdrawn while it was prepared, and starts the next one", () =>

@@ -34,6 +34,7 @@ export const look = (sql: SqlClient, sessionId: Ids.SessionId, lookup: Lookup): 
 
 interface Row {
   readonly seq: number
+  readonly agent: string
   readonly items: number
   readonly waiting: number
   readonly turns: number
@@ -48,7 +49,7 @@ interface Row {
   readonly turn: number | null
 }
 
-const query = `select s.next_seq - 1 as seq, s.items, s.waiting, s.turns, s.active_turn as active,
+const query = `select s.next_seq - 1 as seq, s.agent, s.items, s.waiting, s.turns, s.active_turn as active,
     open.cancelling_seq is not null as stopping, admitted.data as keyed,
     admitted.seq as keyed_seq, k.digest, i.item, i.delivery, i.state, t.turn
   from sessions s
@@ -74,6 +75,7 @@ const viewOf = (sessionId: Ids.SessionId, row: Row): View => {
         active === undefined ? (isBusy ? Ids.turnId(row.turns + 1) : undefined) : row.stopping ? undefined : active,
       isBusy
     },
+    agent: row.agent,
     keyed:
       row.digest === null || row.keyed_seq === null
         ? undefined
