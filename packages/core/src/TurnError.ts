@@ -125,6 +125,30 @@ export class SessionClaimed extends Schema.TaggedError<SessionClaimed>()("Sessio
   }
 }
 
+/**
+ * Storage cannot take or give anything at the moment. The trouble passes, or an operator ends it; nothing acknowledged is lost.
+ *
+ * `reason`: `unreachable` (no connection, or no answer: a write may have happened), `busy` (a lock or a statement took too
+ * long), `full` (no room, or a disk that fails), `read-only`, `denied` (its user may not). All but `unreachable` mean that
+ * nothing was written. `state` is the code of the database, for logs.
+ */
+export class StorageUnavailable extends Schema.TaggedError<StorageUnavailable>()("StorageUnavailable", {
+  reason: Schema.Literals(["unreachable", "busy", "full", "read-only", "denied"]),
+  state: Schema.optionalKey(Schema.String)
+}) {
+  override get message() {
+    return storageMessages[this.reason]
+  }
+}
+
+const storageMessages = {
+  unreachable: "The database did not answer.",
+  busy: "The database took too long, and nothing was written.",
+  full: "The database has no room to write, or its disk fails. Nothing was written.",
+  "read-only": "The database takes no writes at the moment. Nothing was written.",
+  denied: "The database does not let the server do this. Nothing was written."
+} as const
+
 /** The Turn ended in failure: the model could not be reached, refused the request, or the engine met a defect. */
 export class TurnFailed extends Schema.TaggedError<TurnFailed>()("TurnFailed", {
   sessionId: SessionId,

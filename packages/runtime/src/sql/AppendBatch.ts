@@ -20,7 +20,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { SqlClient } from "effect/sql/SqlClient"
 import * as Projection from "./Projection.ts"
-import { isDisconnect, retryConflict, retryDisconnect } from "./SqlFailure.ts"
+import { orUnavailable, retryConflict, retryDisconnect, unavailable } from "./SqlFailure.ts"
 
 /** A write as it is asked for. Without a fence it must say which seq it expects (B5). */
 export interface Asked {
@@ -92,9 +92,11 @@ export const make: Effect.Effect<AppendBatch, never, SqlClient | SecureRandom.Se
         onSuccess: ([row]) => tell(writes, (waiting, index) => told(row, index, waiting)),
         onFailure: (cause) => {
           const error = Cause.findErrorOption(cause)
-          const isAway = Option.isSome(error) && isDisconnect(error.value)
-          return isAway || writes.length === 1
-            ? tell(writes, () => Effect.orDie(Effect.failCause(cause)))
+          const reason = Option.isNone(error) ? undefined : unavailable(error.value)?.reason
+          // For want of room a large write may fail alone; every other trouble is that of them all.
+          const isOfAll = reason !== undefined && reason !== "full"
+          return isOfAll || writes.length === 1
+            ? tell(writes, () => orUnavailable(Effect.failCause(cause)))
             : Effect.forEach(writes, (waiting) => send([waiting]), { discard: true }) // B4
         }
       })

@@ -15,6 +15,7 @@ import { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
 import { SessionClaimed, SessionNotFound } from "@turnstep/core/TurnError"
 import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
@@ -22,7 +23,7 @@ import { SqlClient } from "effect/sql/SqlClient"
 import { hostname } from "node:os"
 import { pid } from "node:process"
 import * as SessionLock from "./SessionLock.ts"
-import { retryConflict, retryDisconnect } from "./SqlFailure.ts"
+import { bounded, orUnavailable, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient
@@ -51,19 +52,19 @@ const make = Effect.gen(function* () {
     )
   )
   const disown = (sessionId: SessionId) =>
-    sql`update sessions set owner = null where session_id = ${sessionId} and owner = ${incarnation}::uuid`
+    bounded("35 seconds")(
+      sql`update sessions set owner = null where session_id = ${sessionId} and owner = ${incarnation}::uuid`
+    )
   const lost = (sessionId: SessionId) => Effect.sync(() => adrift.add(sessionId))
   const found = (sessionId: SessionId) => Effect.sync(() => adrift.delete(sessionId))
 
   yield* sql`delete from runners where lease_until < clock_timestamp() - interval '1 hour'`.pipe(Effect.orDie)
   yield* Effect.acquireRelease(Effect.orDie(renew), () =>
-    Effect.ignore(sql`delete from runners where incarnation = ${incarnation}::uuid`)
+    Effect.ignore(bounded("2 seconds")(sql`delete from runners where incarnation = ${incarnation}::uuid`))
   )
-  yield* Effect.andThen(renew, giveBack).pipe(
-    Effect.catchCause((cause) => Effect.logWarning("the lease was not renewed", cause)),
-    Effect.schedule(Schedule.spaced("5 seconds")),
-    Effect.forkScoped
-  )
+  // Apart from each other: a session that is hard to give back must not cost the lease, and with it every other session.
+  yield* regularly("the lease was not renewed", bounded("4 seconds")(renew))
+  yield* regularly("sessions were not given back", giveBack)
 
   const claim = Effect.fnUntraced(function* (sessionId: SessionId) {
     const [row] = yield* sql<{ readonly fence: number | null; readonly left: boolean | null; readonly known: boolean }>`
@@ -80,7 +81,7 @@ const make = Effect.gen(function* () {
       retryConflict,
       retryDisconnect, // Claimed twice is claimed: by the same owner, under a higher fence.
       Effect.tapCause(() => lost(sessionId)),
-      Effect.orDie
+      orUnavailable
     )
     yield* found(sessionId)
     if (row?.known !== true) return yield* new SessionNotFound({ sessionId })
@@ -96,13 +97,27 @@ const make = Effect.gen(function* () {
     yield* sql`update sessions set owner = null
       where session_id = ${sessionId} and fence = ${fence} and owner = ${incarnation}::uuid`.pipe(
       retryConflict,
+      bounded("35 seconds"),
       Effect.tapCause(() => lost(sessionId)),
-      Effect.catchCause((cause) => Effect.logWarning("a session will be given back later", cause))
+      Effect.catchCause((cause) => Effect.logWarning(`a session will be given back later: ${told(cause)}`))
     )
   }, Effect.uninterruptible)
 
   return Claim.of({ acquire, release })
 })
+
+/** Does it every five seconds, and says in one line when it could not. */
+const regularly = (trouble: string, what: Effect.Effect<void, unknown>) =>
+  what.pipe(
+    Effect.catchCause((cause) => Effect.logWarning(`${trouble}: ${told(cause)}`)),
+    Effect.schedule(Schedule.spaced("5 seconds")),
+    Effect.forkScoped
+  )
+
+const told = (cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  return error instanceof Error ? error.message : String(error)
+}
 
 /** Needs the schema of `Migrations`. */
 export const layer: Layer.Layer<Claim, never, SqlClient> = Layer.effect(Claim, make).pipe(

@@ -1,12 +1,18 @@
 /**
- * What went wrong in the database, and what may simply be sent again.
+ * Failures of the database: which pass, how long they are waited for, and what a caller is told.
  *
- * Owns: the two kinds of failure that pass, and how long they are waited for. Does not own: whether a statement may be
- * sent twice; every caller says why its own may.
+ * Owns: the kinds of failure, and the longest wait for a statement. Does not own: whether a statement may be sent twice;
+ * every caller says why its own may.
+ *
+ * - F1. No statement is waited for without end: the limits of the server end what it has heard of, ours what the network
+ *   swallows.
  */
+import { StorageUnavailable } from "@turnstep/core/TurnError"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
-import type { SqlError } from "effect/sql/SqlError"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
 
 /** The five characters with which PostgreSQL names an error. */
 export const stateOf = (error: SqlError): string | undefined => {
@@ -26,7 +32,49 @@ export const isConflict = (error: SqlError): boolean =>
 export const isDisconnect = (error: SqlError): boolean =>
   error.reason._tag === "ConnectionError" || away.has(stateOf(error) ?? "")
 
+/** What a caller is told of a failure that is not its own fault, nor ours. */
+export const unavailable = (error: SqlError): StorageUnavailable | undefined => {
+  const state = stateOf(error)
+  const reason = reasonOf(error, state ?? "")
+  return reason === undefined
+    ? undefined
+    : new StorageUnavailable({ reason, ...(state === undefined ? {} : { state }) })
+}
+
+const reasonOf = (error: SqlError, state: string): StorageUnavailable["reason"] | undefined => {
+  // A session that is lost says so in the state of whatever it was doing.
+  if (isDisconnect(error) || state.startsWith("57P") || state === "3D000") return "unreachable"
+  if (isConflict(error) || error.reason._tag === "StatementTimeoutError") return "busy"
+  if (error.reason._tag === "AuthenticationError" || error.reason._tag === "AuthorizationError") return "denied"
+  if (state === "25006") return "read-only"
+  return state.startsWith("53") || state.startsWith("58") ? "full" : undefined
+}
+
+/** Ends with `StorageUnavailable` where storage is at fault; whatever else SQL refuses is a bug of ours. */
+export const orUnavailable = <A, R>(self: Effect.Effect<A, SqlError, R>): Effect.Effect<A, never, R> =>
+  Effect.catch(self, (error) => Effect.die(unavailable(error) ?? error))
+
 type Retry = <A, R>(self: Effect.Effect<A, SqlError, R>) => Effect.Effect<A, SqlError, R>
+
+/**
+ * Fails as a lost connection when there is no answer within `patience` (F1). The wait ends then, and not when the driver has
+ * given up on its connection: where the network swallows everything, that takes ten seconds more.
+ */
+export const bounded =
+  (patience: Duration.Input): Retry =>
+  (self) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(Effect.forkDetach(self, { startImmediately: true }), (statement) =>
+        restore(Effect.timeoutOrElse(Fiber.join(statement), { duration: patience, orElse: () => silence })).pipe(
+          Effect.ensuring(Effect.sync(() => statement.interruptUnsafe()))
+        )
+      )
+    )
+
+const silence = Effect.suspend(() => {
+  const message = "the database does not answer"
+  return Effect.fail(new SqlError({ reason: new ConnectionError({ cause: new Error(message), message }) }))
+})
 
 /** 8 times, 5 ms doubling up to 250 ms, each 80-120 %. */
 const afterConflict = Schedule.min([Schedule.exponential("5 millis"), Schedule.spaced("250 millis")]).pipe(
@@ -43,8 +91,9 @@ const whileAway = Schedule.min([Schedule.exponential("50 millis"), Schedule.spac
 /** Sends again what conflicted. */
 export const retryConflict: Retry = (self) => Effect.retry(self, { schedule: afterConflict, while: isConflict })
 
-/** Sends again while the database is away; for statements that may be sent twice. */
-export const retryDisconnect: Retry = (self) => Effect.retry(self, { schedule: whileAway, while: isDisconnect })
+/** Sends again while the database is away, and waits for 35 s at most; for statements that may be sent twice. */
+export const retryDisconnect: Retry = (self) =>
+  bounded("35 seconds")(Effect.retry(self, { schedule: whileAway, while: isDisconnect }))
 
 /** Shutting down, crashed, starting up, too many connections. */
 const away: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300"])

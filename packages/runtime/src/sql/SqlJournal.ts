@@ -8,7 +8,8 @@
  *   again. That is as strict as a lock held over the decision, takes two round trips instead of four, and a process that
  *   stalls in between holds up nobody.
  * - Q2. A write that was asked for is carried to its end and reported, whoever asked is interrupted or not.
- * - Q3. What SQL refuses after that is a bug of ours or a database that stays away: a defect, once per statement.
+ * - Q3. What SQL refuses after that is a defect, once per statement: `StorageUnavailable` where storage is at fault, else the
+ *   bug of ours that it is.
  */
 import type { SessionId } from "@turnstep/core/Ids"
 import { Journal, SeqBehind, type Summary, type Write } from "@turnstep/core/Journal"
@@ -25,7 +26,7 @@ import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
 import * as AppendBatch from "./AppendBatch.ts"
 import * as SessionLock from "./SessionLock.ts"
-import { retryConflict, retryDisconnect } from "./SqlFailure.ts"
+import { orUnavailable, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 import * as SqlView from "./SqlView.ts"
 
 const make = Effect.gen(function* () {
@@ -40,7 +41,7 @@ const make = Effect.gen(function* () {
     const title = data.title === undefined ? null : JSON.stringify(data.title)
     const [row] = yield* sql<{ readonly created: boolean }>`
       select turnstep_create(${sessionId}, ${JSON.stringify(data.agent)}, ${title}, ${txn}, ${at}::float8,
-        ${JSON.stringify(data)}) as created`.pipe(retryConflict, retryDisconnect, Effect.orDie)
+        ${JSON.stringify(data)}) as created`.pipe(retryConflict, retryDisconnect, orUnavailable)
     if (row?.created !== true) return yield* new SessionExists({ sessionId })
     return recorded([{ type: "session.created", data }], 1, at)
   }, Effect.uninterruptible) satisfies Journal["Service"]["create"]
@@ -84,14 +85,14 @@ const make = Effect.gen(function* () {
     const rows = yield* sql<EventRow>`
       select e.seq, e.at, e.type, e.data from sessions s join events e on e.session_no = s.session_no
       where s.session_id = ${sessionId} and e.seq > ${after} ${ofTypes}
-      order by e.seq limit ${limit ?? null}`.pipe(retryDisconnect, Effect.orDie)
+      order by e.seq limit ${limit ?? null}`.pipe(retryDisconnect, orUnavailable)
     return rows.map(eventOf)
   }) satisfies Journal["Service"]["read"]
 
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
     if (!isSessionId(sessionId)) return Option.none()
     const [row] = yield* sql<SummaryRow>`
-      select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(retryDisconnect, Effect.orDie)
+      select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(retryDisconnect, orUnavailable)
     return Option.map(Option.fromUndefinedOr(row), summaryOf)
   }) satisfies Journal["Service"]["summary"]
 
@@ -101,7 +102,7 @@ const make = Effect.gen(function* () {
       select ${summaryColumns} from sessions s
       where s.session_no < coalesce(
         (select b.session_no from sessions b where b.session_id = ${from}), 9223372036854775807)
-      order by s.session_no desc limit ${limit}`.pipe(retryDisconnect, Effect.orDie)
+      order by s.session_no desc limit ${limit}`.pipe(retryDisconnect, orUnavailable)
     return rows.map(summaryOf)
   }) satisfies Journal["Service"]["list"]
 
@@ -112,7 +113,7 @@ const make = Effect.gen(function* () {
         and s.agent::text = any(${agents.map((agent) => JSON.stringify(agent))}::text[])
         and not exists (
         select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
-      order by s.updated_at limit ${limit}`.pipe(retryDisconnect, Effect.orDie)
+      order by s.updated_at limit ${limit}`.pipe(retryDisconnect, orUnavailable)
     return rows.map(({ id }) => id)
   }) satisfies Journal["Service"]["unattended"]
 

@@ -9,7 +9,7 @@ import * as TurnEvent from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
 import type { SqlClient } from "effect/sql/SqlClient"
 import { keyDigest } from "./Projection.ts"
-import { retryDisconnect } from "./SqlFailure.ts"
+import { orUnavailable, retryDisconnect } from "./SqlFailure.ts"
 
 /** The view, and the last sequence number it includes. */
 export interface Seen {
@@ -28,7 +28,7 @@ export const look = (sql: SqlClient, sessionId: Ids.SessionId, lookup: Lookup): 
     ])
     .pipe(
       retryDisconnect, // a look may be taken twice
-      Effect.orDie,
+      orUnavailable,
       Effect.map(([row]) => (row === undefined ? undefined : { seq: row.seq, view: viewOf(sessionId, row) }))
     )
 

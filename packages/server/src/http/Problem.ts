@@ -5,7 +5,7 @@
  *
  * - P1. Only what was declared is told; anything else is logged under an id, and only the id is told.
  */
-import { isDisconnect } from "@turnstep/runtime/sql/SqlFailure"
+import { StorageUnavailable } from "@turnstep/core/TurnError"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,6 @@ import * as HttpServerError from "effect/http/HttpServerError"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as SchemaIssue from "effect/SchemaIssue"
-import * as SqlError from "effect/sql/SqlError"
 import * as ApiError from "../api/ApiError.ts"
 
 /** The path of a request; its query may hold what nobody should read. */
@@ -101,8 +100,6 @@ const known = (error: unknown, instance: string): ApiError.ApiError | undefined 
       ? ApiError.make("too-large", instance, "The body is larger than this route takes.")
       : ApiError.make("invalid-request", instance, "The request could not be read to its end.")
   }
-  if (SqlError.isSqlError(error) && isDisconnect(error)) {
-    return ApiError.make("storage-unavailable", instance, "The database did not answer.")
-  }
+  if (error instanceof StorageUnavailable) return ApiError.make("storage-unavailable", instance, error.message)
   return undefined
 }
