@@ -145,6 +145,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const journal = yield* Journal
         const owned = yield* Owned.started()
         const illegal: ReadonlyArray<Fact> = [
+          ...TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf),
           { type: "step.started", data: { turnId: owned.open().id, step: 2, kind: "work" } }
         ]
         const write = { sessionId: owned.sessionId, fence: owned.fence, expectedSeq: owned.state.seq, facts: illegal }
@@ -152,6 +153,24 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         assert.isTrue(Exit.hasDies(exit))
         assert.deepStrictEqual(yield* journal.read(owned.sessionId, { after: owned.state.seq }), [])
         yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
+      })
+    )
+
+    it.effect("finds the result of a call by its id, and none where there is none", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        const owned = yield* Owned.called("pure", "once", "pure")
+        const [first, second, third] = Ledger.openCalls(owned.open().ledger)
+        if (first === undefined || second === undefined || third === undefined)
+          return assert.fail("three calls are open")
+        yield* owned.write([Owned.result(first.callId, { found: true }), Ledger.receipt(second, "lost")])
+        const found = yield* journal.resultOf(owned.sessionId, first.callId)
+        assert.deepStrictEqual(found?.output, { found: true })
+        const none = [second.callId, third.callId, "cal_1_2_0", "cal_9999999999_1_0", `cal_${"9".repeat(40)}_1_0`]
+        for (const callId of none) {
+          assert.isUndefined(yield* journal.resultOf(owned.sessionId, callId as Ids.CallId), callId)
+        }
+        assert.isUndefined(yield* journal.resultOf(Owned.freshId(), first.callId))
       })
     )
 

@@ -129,6 +129,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   // The fence
   {
+    name: "memory-halves",
+    does: "the store in memory keeps what comes before an illegal fact of a write",
+    file: "packages/core/src/MemoryStore.ts",
+    find: "    entry.state = SessionState.make(entry.sessionId, { keepsWindow: false })\n    for (const event of entry.events)",
+    put: "    for (const event of entry.events.slice(entry.state.seq))",
+    suites: [contract]
+  },
+  {
     name: "fence-memory",
     does: "the store in memory takes writes under a stale fence",
     file: "packages/core/src/MemoryStore.ts",

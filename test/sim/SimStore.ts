@@ -197,6 +197,7 @@ export const make = Effect.fnUntraced(function* (options: {
         )
       ),
     read: (id, page) => through(host, memory.read(id, page)),
+    resultOf: (id, callId) => through(host, memory.resultOf(id, callId)),
     summary: memory.summary,
     list: memory.list,
     unattended: (agents, limit) =>

@@ -12,7 +12,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import type * as Result from "effect/Result"
-import type { ItemId, SessionId, TurnId } from "./Ids.ts"
+import type { CallId, ItemId, SessionId, TurnId } from "./Ids.ts"
 import type * as Inbox from "./Inbox.ts"
 import type { FenceLost, SessionExists, SessionNotFound } from "./TurnError.ts"
 import type { DataOf, Fact, TurnEvent, Type } from "./TurnEvent.ts"
@@ -104,6 +104,8 @@ export class Journal extends Context.Service<
     ) => Effect.Effect<{ readonly value: A; readonly events: ReadonlyArray<TurnEvent> }, SessionNotFound | E>
     /** Events in order. An unknown session has none. */
     readonly read: (sessionId: SessionId, page: Page) => Effect.Effect<ReadonlyArray<TurnEvent>>
+    /** The result of a call, found by its id without reading the log; `undefined` for a call that has none. */
+    readonly resultOf: (sessionId: SessionId, callId: CallId) => Effect.Effect<DataOf<"call.completed"> | undefined>
     readonly summary: (sessionId: string) => Effect.Effect<Option.Option<Summary>>
     /** Sessions in the order of their creation, newest first; `before` is the id a former page ended with. */
     readonly list: (page: {

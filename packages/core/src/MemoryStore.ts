@@ -1,7 +1,9 @@
 /**
  * The journal and the claims of one process, in memory: for programs and tests that need no durability.
  *
- * It refuses what the SQL schema refuses, by folding every write into a `SessionState` first.
+ * Owns: both ports over one map. Does not own: what is legal (`SessionState`).
+ *
+ * - M1. A write that the SQL schema would refuse dies here as well, and leaves nothing of itself (`Journal` J1).
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -23,7 +25,7 @@ type Keyed = NonNullable<JournalPort.View["keyed"]>
 interface Entry {
   readonly sessionId: SessionId
   readonly createdAt: number
-  readonly state: SessionState.SessionState
+  state: SessionState.SessionState
   readonly events: Array<TurnEvent>
   readonly keys: Map<string, Keyed>
   readonly items: Map<string, { delivery: Keyed["data"]["delivery"]; state: JournalPort.ItemState }>
@@ -82,6 +84,13 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
       const wanted = types === undefined ? rest : rest.filter((event) => types.has(event.type))
       return page.limit === undefined ? wanted : wanted.slice(0, page.limit)
     }),
+  resultOf: (sessionId, callId) =>
+    Effect.sync(() => {
+      const found = entries
+        .get(sessionId)
+        ?.events.findLast((event) => event.type === "call.completed" && event.data.callId === callId)
+      return found?.type === "call.completed" ? found.data : undefined
+    }),
   summary: (sessionId) => Effect.sync(() => Option.map(Option.fromUndefinedOr(entries.get(sessionId)), summaryOf)),
   list: ({ before, limit }) =>
     Effect.sync(() => {
@@ -118,14 +127,23 @@ const record = (
   facts: ReadonlyArray<Fact>,
   at: number,
   digest: string | undefined
-): ReadonlyArray<TurnEvent> =>
-  facts.map((fact) => {
-    const event: TurnEvent = { ...fact, seq: entry.state.seq + 1, at }
-    SessionState.apply(entry.state, event)
+): ReadonlyArray<TurnEvent> => {
+  const first = entry.state.seq + 1
+  const events = facts.map((fact, place): TurnEvent => ({ ...fact, seq: first + place, at }))
+  try {
+    for (const event of events) SessionState.apply(entry.state, event)
+  } catch (illegal) {
+    // M1: facts of the write before the illegal one are folded already.
+    entry.state = SessionState.make(entry.sessionId, { keepsWindow: false })
+    for (const event of entry.events) SessionState.apply(entry.state, event)
+    throw illegal
+  }
+  for (const event of events) {
     entry.events.push(event)
     index(entry, event, digest)
-    return event
-  })
+  }
+  return events
+}
 
 const index = (entry: Entry, fact: TurnEvent, digest: string | undefined): void => {
   if (fact.type === "inbox.admitted") {

@@ -88,7 +88,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
   const { fence, wasLeft } = yield* Effect.acquireRelease(claims.acquire(sessionId), (held) =>
     claims.release(sessionId, held.fence)
   )
-  const state = SessionState.fold(sessionId, yield* journal.read(sessionId, { after: 0 }))
+  const state = yield* load(journal, sessionId)
   yield* hub.drive(sessionId)
   const lock = yield* Semaphore.make(1)
   const stopping = yield* Latch.make(false)
@@ -240,10 +240,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
         )
 
   const outputOf: Owner["outputOf"] = (callId) =>
-    Effect.map(journal.read(sessionId, { after: 0 }), (events) => {
-      const found = events.find((event) => event.type === "call.completed" && event.data.callId === callId)
-      return found?.type === "call.completed" ? found.data.output : undefined
-    })
+    Effect.map(journal.resultOf(sessionId, callId), (data) => data?.output)
 
   if (state.turn?.cancelling !== undefined) stopping.openUnsafe()
 
@@ -262,6 +259,18 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
     catchUp
   }
   return owner
+})
+
+/** Events of a session read at once: the memory of a load is bounded by the page, not by the log. */
+const pageSize = 200
+
+const load = Effect.fnUntraced(function* (journal: Journal["Service"], sessionId: SessionId) {
+  const state = SessionState.make(sessionId)
+  for (;;) {
+    const page = yield* journal.read(sessionId, { after: state.seq, limit: pageSize })
+    for (const event of page) SessionState.apply(state, event)
+    if (page.length < pageSize) return state
+  }
 })
 
 const isBehind = (error: FenceLost | SeqBehind): error is SeqBehind => error._tag === "SeqBehind"

@@ -89,6 +89,19 @@ const make = Effect.gen(function* () {
     return rows.map(eventOf)
   }) satisfies Journal["Service"]["read"]
 
+  const resultOf = Effect.fn("SqlJournal.resultOf")(function* (sessionId, callId) {
+    const { index, step, turn } = Ids.placeOf(callId)
+    if (![turn, step, index].every(Number.isSafeInteger)) return undefined
+    const [row] = yield* sql<EventRow>`
+      select e.seq, e.at, e.type, e.data from sessions s
+      join receipts r on r.session_no = s.session_no
+      join events e on e.session_no = s.session_no and e.seq = r.answered_seq
+      where s.session_id = ${sessionId} and r.turn = ${turn}::bigint and r.step = ${step}::bigint
+        and r.idx = ${index}::bigint`.pipe(retryDisconnect, Effect.orDie)
+    const event = row === undefined ? undefined : eventOf(row)
+    return event?.type === "call.completed" ? event.data : undefined
+  }) satisfies Journal["Service"]["resultOf"]
+
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
     if (!isSessionId(sessionId)) return Option.none()
     const [row] = yield* sql<SummaryRow>`
@@ -122,7 +135,7 @@ const make = Effect.gen(function* () {
       s.created_at as created, s.updated_at as updated`
   )
 
-  return Journal.of({ create, append, admit, read, summary, list, unattended })
+  return Journal.of({ create, append, admit, read, resultOf, summary, list, unattended })
 })
 
 /** Needs the schema of `Migrations`. */
