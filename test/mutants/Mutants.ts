@@ -28,6 +28,15 @@ const drivers = "packages/runtime/src/Drivers.ts"
 const driving = "test/runtime/Drivers.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // The runtime in an application
+  {
+    name: "one-runtime",
+    does: "two runtimes of one application are one, on the store that was built first",
+    file: "packages/runtime/src/Runtime.ts",
+    find: "Layer.suspend(() => Layer.fresh(layer))",
+    put: "layer",
+    suites: ["test/runtime/Runtime.test.ts"]
+  },
   // The workers of a process
   {
     name: "hoarded-sessions",

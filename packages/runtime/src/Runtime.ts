@@ -4,6 +4,9 @@
  * ```ts
  * program.pipe(Effect.provide(Runtime.layerMemory([coder])), Effect.provide(model))
  * ```
+ *
+ * - R1. Every layer made here is a runtime of its own: two of them in one application share nothing but what the application
+ *   provides to both. One of them used in several places of an application is built once, as every layer is.
  */
 import type { Claim } from "@turnstep/core/Claim"
 import { Journal } from "@turnstep/core/Journal"
@@ -21,21 +24,37 @@ import * as Senders from "./Senders.ts"
 import type { Sessions } from "./Session.ts"
 import * as SqlStore from "./sql/SqlStore.ts"
 
+/** What a runtime provides. */
+export type Services = Sessions | EventHub.EventHub
+
+/** Agents of a runtime; each may need something else of the application. */
+type Agents = ReadonlyArray<Agent.Agent<unknown>>
+
+/** What the agents need together. */
+export type NeedsOf<A extends Agents> = NeedsOfOne<A[number]>
+
+type NeedsOfOne<A> = A extends Agent.Agent<infer R> ? R : never
+
 /** The runtime on a store of the application's choice; needs what the agents need: a model and the handlers of their tools. */
-export const layer = <R>(
-  agents: ReadonlyArray<Agent.Agent<R>>
-): Layer.Layer<Sessions | EventHub.EventHub, never, R | Journal | Claim> =>
+export const layer = <const A extends Agents>(agents: A): Layer.Layer<Services, never, NeedsOf<A> | Journal | Claim> =>
+  ofItsOwn(runtime(agents))
+
+/** The runtime with everything in memory: nothing outlives the process. */
+export const layerMemory = <const A extends Agents>(agents: A) =>
+  ofItsOwn(Layer.provide(runtime(agents), MemoryStore.layer))
+
+/** The durable runtime on a PostgreSQL or PGlite client; its schema is brought up to date first. */
+export const layerSql = <const A extends Agents>(agents: A) => ofItsOwn(Layer.provide(runtime(agents), SqlStore.layer))
+
+const runtime = <A extends Agents>(agents: A): Layer.Layer<Services, never, NeedsOf<A> | Journal | Claim> =>
   LocalSessions.layer.pipe(
     Layer.provide(Drivers.layer),
     Layer.provide(Senders.layer),
     Layer.provideMerge(EventHub.layer),
-    Layer.provide(Prepare.layer(agents)),
+    Layer.provide(Prepare.layer(agents as ReadonlyArray<Agent.Agent<NeedsOf<A>>>)),
     Layer.provide(Layer.effect(Journal, Effect.flatMap(Journal, EventMetrics.counted))),
     Layer.provide(SecureRandom.layerWebCrypto)
   )
 
-/** The runtime with everything in memory: nothing outlives the process. */
-export const layerMemory = <R>(agents: ReadonlyArray<Agent.Agent<R>>) => Layer.provide(layer(agents), MemoryStore.layer)
-
-/** The durable runtime on a PostgreSQL or PGlite client; its schema is brought up to date first. */
-export const layerSql = <R>(agents: ReadonlyArray<Agent.Agent<R>>) => Layer.provide(layer(agents), SqlStore.layer)
+/** R1: the parts are constants, and would be built once for a whole application, on whichever store comes first. */
+const ofItsOwn = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> => Layer.suspend(() => Layer.fresh(layer))
