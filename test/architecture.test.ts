@@ -25,7 +25,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Ledger SessionState MemoryStore SessionView TurnPlan"
+    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Ledger SessionState MemoryStore SessionView Accept TurnPlan"
   ],
   [
     "runtime/database",
@@ -61,7 +61,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "TurnConfig Agent EventHub EventMetrics Senders Owner Prepare RequestGate ModelCall ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
+    "TurnConfig Agent EventHub EventMetrics Senders Owner Prepare RequestGate ModelCall ToolStop ToolAnswer ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

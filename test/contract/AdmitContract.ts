@@ -1,4 +1,5 @@
 /** What every journal does for admissions: decide on the session as it stands, record what was decided, once. */
+import * as Accept from "@turnstep/core/Accept"
 import { assert, layer } from "@effect/vitest"
 import * as Admission from "@turnstep/core/Admission"
 import type { Claim } from "@turnstep/core/Claim"
@@ -169,7 +170,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
           for (let done = 0; done < 20;) {
             const facts =
               owned.open().step?.state === "requested"
-                ? TurnPlan.accept(owned.state, owned.open(), Owned.calling("nope"), Owned.policyOf)
+                ? Accept.withCalls(owned.state, owned.open(), Owned.calling("nope"), Owned.policyOf)
                 : TurnPlan.nextStep(owned.state, owned.open(), 0)
             const exit = yield* Effect.result(owned.write(facts))
             if (Result.isSuccess(exit)) done++

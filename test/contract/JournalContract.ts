@@ -1,4 +1,5 @@
 /** What every journal does: what is written, what is refused, what is read back. Admissions: `AdmitContract`. */
+import * as Accept from "@turnstep/core/Accept"
 import { assert, layer } from "@effect/vitest"
 import { Claim } from "@turnstep/core/Claim"
 import * as Ids from "@turnstep/core/Ids"
@@ -45,7 +46,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
       Effect.gen(function* () {
         const journal = yield* Journal
         const owned = yield* Owned.started()
-        const facts = TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure", "once"), Owned.policyOf)
+        const facts = Accept.withCalls(owned.state, owned.open(), Owned.calling("pure", "once"), Owned.policyOf)
         const before = owned.state.seq
         const events = yield* owned.write(facts)
         assert.deepStrictEqual(
@@ -85,7 +86,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const journal = yield* Journal
         const claims = yield* Claim
         const owned = yield* Owned.started()
-        const facts = TurnPlan.acceptFinal(owned.state, owned.open(), { ...Owned.calling(), finishReason: "stop" })
+        const facts = Accept.final(owned.state, owned.open(), { ...Owned.calling(), finishReason: "stop" })
         const { fence: newer } = yield* claims.acquire(owned.sessionId)
         assert.deepStrictEqual(yield* Effect.flip(owned.write(facts)), new FenceLost({ sessionId: owned.sessionId }))
         const write = { sessionId: owned.sessionId, facts, expectedSeq: 1 }
@@ -152,7 +153,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const exit = yield* Effect.exit(journal.append(write))
         assert.isTrue(Exit.hasDies(exit))
         assert.deepStrictEqual(yield* journal.read(owned.sessionId, { after: owned.state.seq }), [])
-        yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
+        yield* owned.write(Accept.withCalls(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
       })
     )
 

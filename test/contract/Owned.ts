@@ -1,4 +1,5 @@
 /** A session in the hands of a test: created, claimed, and written to as its owner would. */
+import * as Accept from "@turnstep/core/Accept"
 import * as Admission from "@turnstep/core/Admission"
 import { Claim } from "@turnstep/core/Claim"
 import * as Ids from "@turnstep/core/Ids"
@@ -70,7 +71,7 @@ export const started = (limits: Limits = { maxSteps: 3 }) =>
   })
 
 /** A response that calls tools; the id of a call is its name and number. */
-export const calling = (...names: ReadonlyArray<string>): TurnPlan.Response => ({
+export const calling = (...names: ReadonlyArray<string>): Accept.Response => ({
   parts: names.map((name, index) => ({ type: "tool-call", id: `${name}_${index}_${++calls}`, name, params: {} })),
   finishReason: "tool-calls",
   usage: { inputTokens: 2, outputTokens: 1 },
@@ -80,7 +81,7 @@ export const calling = (...names: ReadonlyArray<string>): TurnPlan.Response => (
 let calls = 0
 
 /** Tools that start with their effect class. */
-export const policyOf: TurnPlan.PolicyOf = (tool) => {
+export const policyOf: Accept.PolicyOf = (tool) => {
   const effects = (["pure", "idempotent", "queryable", "once"] as const).find((each) => tool.startsWith(each))
   return effects === undefined ? undefined : { effects, domain: "server" }
 }
@@ -89,7 +90,7 @@ export const policyOf: TurnPlan.PolicyOf = (tool) => {
 export const called = (...names: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const owned = yield* started()
-    yield* owned.write(TurnPlan.accept(owned.state, owned.open(), calling(...names), policyOf))
+    yield* owned.write(Accept.withCalls(owned.state, owned.open(), calling(...names), policyOf))
     return owned
   })
 

@@ -1,3 +1,4 @@
+import * as Call from "@turnstep/core/Call"
 import { assert, describe, it } from "@effect/vitest"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
@@ -22,11 +23,11 @@ const ledgerOf = (attempt: number): Ledger.Ledger => {
   return ledger
 }
 
-const answer = (ledger: Ledger.Ledger, call: Ledger.Call) =>
+const answer = (ledger: Ledger.Ledger, call: Call.Call) =>
   Ledger.close(
     ledger,
     call,
-    Ledger.answerOf(call, {
+    Call.answerOf(call, {
       type: "call.completed",
       data: { callId: call.callId, isFailure: false, output: "ok", ms: 1 }
     })

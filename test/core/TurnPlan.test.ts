@@ -1,3 +1,4 @@
+import * as Accept from "@turnstep/core/Accept"
 import { assert, describe, it } from "@effect/vitest"
 import type { Json } from "@turnstep/core/Canonical"
 import * as Ids from "@turnstep/core/Ids"
@@ -11,18 +12,18 @@ const limits: Limits = { maxSteps: 2 }
 const usage = { inputTokens: 10, outputTokens: 5 }
 
 const response = (
-  parts: ReadonlyArray<TurnPlan.ResponsePart>,
+  parts: ReadonlyArray<Accept.ResponsePart>,
   finishReason = parts.some((part) => part.type === "tool-call") ? "tool-calls" : "stop"
-): TurnPlan.Response => ({ parts, finishReason, usage, ms: 1 })
-const text = (text: string): TurnPlan.ResponsePart => ({ type: "text", text })
-const call = (id: string, name = "read", params: Json = {}): TurnPlan.ResponsePart => ({
+): Accept.Response => ({ parts, finishReason, usage, ms: 1 })
+const text = (text: string): Accept.ResponsePart => ({ type: "text", text })
+const call = (id: string, name = "read", params: Json = {}): Accept.ResponsePart => ({
   type: "tool-call",
   id,
   name,
   params
 })
 
-const policyOf: TurnPlan.PolicyOf = (tool) =>
+const policyOf: Accept.PolicyOf = (tool) =>
   tool === "read" || tool === "pay" ? { effects: tool === "read" ? "pure" : "once", domain: "server" } : undefined
 
 const openTurn = (log: Log.Log): OpenTurn => log.state.turn ?? assert.fail("no Turn is open")
@@ -40,8 +41,8 @@ const startNext = (log: Log.Log, bounds: Limits = limits): void => {
   if (item !== undefined) log.write(TurnPlan.startTurn(log.state, item, { model: "m", limits: bounds }))
 }
 
-const accept = (log: Log.Log, ...parts: ReadonlyArray<TurnPlan.ResponsePart>) => {
-  const facts = TurnPlan.accept(log.state, openTurn(log), response(parts), policyOf)
+const accept = (log: Log.Log, ...parts: ReadonlyArray<Accept.ResponsePart>) => {
+  const facts = Accept.withCalls(log.state, openTurn(log), response(parts), policyOf)
   log.write(facts)
   return accepted(facts)
 }
@@ -133,7 +134,7 @@ describe("TurnPlan", () => {
     for (const finishReason of ["length", "content-filter", "error"]) {
       const log = running()
       const { facts, runnable } = accepted(
-        TurnPlan.accept(log.state, openTurn(log), response([call("a"), call("b", "pay")], finishReason), policyOf)
+        Accept.withCalls(log.state, openTurn(log), response([call("a"), call("b", "pay")], finishReason), policyOf)
       )
       assert.isEmpty(runnable)
       log.write(facts)
@@ -151,7 +152,7 @@ describe("TurnPlan", () => {
   it("does not run another tool than the model named", () => {
     const log = running()
     const { facts, runnable } = accepted(
-      TurnPlan.accept(log.state, openTurn(log), response([call("a", "re ad")]), (tool) =>
+      Accept.withCalls(log.state, openTurn(log), response([call("a", "re ad")]), (tool) =>
         tool === "re_ad" ? { effects: "once", domain: "server" } : undefined
       )
     )
@@ -233,7 +234,7 @@ describe("TurnPlan", () => {
       log.state,
       openTurn(log),
       TurnPlan.afterHandBack("repetition"),
-      TurnPlan.acceptHandBack(openTurn(log), "repetition")
+      Accept.handBack(openTurn(log), TurnPlan.reasonToEnd(openTurn(log), "repetition"))
     )
     log.write(end)
     assert.include(types(end), "turn.tripped")
@@ -269,7 +270,7 @@ describe("TurnPlan", () => {
 
   it("keeps only the words of a hand-back that calls tools all the same", () => {
     const log = running({ maxSteps: 0 })
-    log.write(TurnPlan.acceptFinal(log.state, openTurn(log), response([text("done: nothing"), call("a")])))
+    log.write(Accept.final(log.state, openTurn(log), response([text("done: nothing"), call("a")])))
     assert.isUndefined(Log.judge(log.state.window))
     assert.notInclude(JSON.stringify(log.state.window), "tool-call")
   })
@@ -277,8 +278,8 @@ describe("TurnPlan", () => {
   it("puts words in place of an answer without any", () => {
     for (const parts of [[], [text("")], [text(" \n")], [{ type: "reasoning", text: "hm" } as const]]) {
       const log = running()
-      log.write(TurnPlan.acceptFinal(log.state, openTurn(log), response(parts)))
-      assert.include(JSON.stringify(log.state.window.at(-1)), TurnPlan.emptyAnswer)
+      log.write(Accept.final(log.state, openTurn(log), response(parts)))
+      assert.include(JSON.stringify(log.state.window.at(-1)), Accept.emptyAnswer)
       assert.isUndefined(Log.judge(log.state.window))
     }
   })
@@ -337,7 +338,7 @@ describe("TurnPlan", () => {
       log.state,
       openTurn(log),
       { type: "completed" },
-      TurnPlan.acceptFinal(log.state, openTurn(log), response([text("done")]))
+      Accept.final(log.state, openTurn(log), response([text("done")]))
     )
     const end = facts.find((fact) => fact.type === "turn.completed")
     assert.deepStrictEqual(end?.data.usage, { inputTokens: 20, outputTokens: 10 })

@@ -384,7 +384,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "mcp-outcome",
     does: "a payment whose server died is told to have failed",
     file: "packages/runtime/src/ToolRun.ts",
-    find: "if (isUnknown(exit.value) && ",
+    find: "if (ToolAnswer.isUnknown(exit.value) && ",
     put: "if (false && ",
     suites: [mcp]
   },

@@ -1,3 +1,5 @@
+import * as Call from "@turnstep/core/Call"
+import * as Accept from "@turnstep/core/Accept"
 import { assert, describe, it } from "@effect/vitest"
 import * as Admission from "@turnstep/core/Admission"
 import type { Json } from "@turnstep/core/Canonical"
@@ -29,7 +31,7 @@ const params: ReadonlyArray<Json> = [
 const finishes = ["tool-calls", "tool-calls", "stop", "length", "content-filter", "unknown"]
 const texts = ["", " ", "hello", "\ud83d", "line\n"]
 
-const policyOf: TurnPlan.PolicyOf = (tool) => {
+const policyOf: Accept.PolicyOf = (tool) => {
   const effects = ({ read: "pure", pay: "once", poll: "queryable", put: "idempotent" } as const)[tool]
   return effects === undefined ? undefined : { effects, domain: "server" }
 }
@@ -40,7 +42,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
   let at = 0
   const draw = (below: number): number => (tape[at++] ?? 0) % below
   const pick = <A>(from: ReadonlyArray<A>): A => from[draw(from.length)] as A
-  const parts = (calls: number): ReadonlyArray<TurnPlan.ResponsePart> => [
+  const parts = (calls: number): ReadonlyArray<Accept.ResponsePart> => [
     ...(draw(2) === 0 ? [] : [{ type: "reasoning", text: pick(texts) } as const]),
     ...(draw(2) === 0 ? [] : [{ type: "text", text: pick(texts) } as const]),
     ...Array.from({ length: calls }, () => ({
@@ -50,7 +52,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
       params: pick(params)
     }))
   ]
-  const answer = (calls: number): TurnPlan.Response => ({
+  const answer = (calls: number): Accept.Response => ({
     parts: parts(calls),
     finishReason: pick(finishes),
     usage: { inputTokens: 10, outputTokens: 1 },
@@ -103,19 +105,19 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
       if (turn.step.kind === "hand-back") {
         const words =
           draw(2) === 0
-            ? TurnPlan.acceptHandBack(turn, "steps")
-            : TurnPlan.acceptFinal(log.state, turn, answer(draw(3)))
+            ? Accept.handBack(turn, TurnPlan.reasonToEnd(turn, "steps"))
+            : Accept.final(log.state, turn, answer(draw(3)))
         return log.write(TurnPlan.endTurn(log.state, turn, { type: "exhausted", limit: "steps" }, words))
       }
       const calls = draw(5)
-      if (calls > 0) return log.write(TurnPlan.accept(log.state, turn, answer(calls), policyOf))
-      const words = TurnPlan.acceptFinal(log.state, turn, answer(0))
+      if (calls > 0) return log.write(Accept.withCalls(log.state, turn, answer(calls), policyOf))
+      const words = Accept.final(log.state, turn, answer(0))
       return log.write(TurnPlan.endTurn(log.state, turn, { type: "completed" }, words))
     }
     const open = Ledger.openCalls(turn.ledger)
     if (open.length === 0) return log.write(TurnPlan.nextStep(log.state, turn, 0))
     const call = pick(open)
-    if (draw(6) === 0) return log.write([Ledger.receipt(call, "timed-out")])
+    if (draw(6) === 0) return log.write([Call.receipt(call, "timed-out")])
     if (draw(10) === 0) return log.write(Ledger.recovery(turn.ledger))
     log.write([
       { type: "call.completed", data: { callId: call.callId, isFailure: draw(2) === 0, output: pick(params), ms: 1 } }

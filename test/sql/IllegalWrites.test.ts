@@ -4,6 +4,7 @@
  * Each write is tried in a transaction that has passed the gate, unless its very point is that it has not. `legal` writes
  * are tried in the same way, so that a refusal is known to be about what it says it is about.
  */
+import * as Accept from "@turnstep/core/Accept"
 import { assert, layer } from "@effect/vitest"
 import { Claim } from "@turnstep/core/Claim"
 import type * as Ids from "@turnstep/core/Ids"
@@ -53,14 +54,14 @@ const released = Effect.gen(function* () {
 const batch = Effect.gen(function* () {
   const owned = yield* Owned.started()
   const response = Owned.calling("pure", "once", "idempotent", "once")
-  const facts = TurnPlan.accept(owned.state, owned.open(), response, Owned.policyOf)
+  const facts = Accept.withCalls(owned.state, owned.open(), response, Owned.policyOf)
   yield* owned.write(facts.slice(0, -1))
   return owned
 })
 
 const oneStep = Effect.gen(function* () {
   const owned = yield* Owned.started({ maxSteps: 1 })
-  yield* owned.write(TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
+  yield* owned.write(Accept.withCalls(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf))
   yield* owned.write(Ledger.receipts(owned.open().ledger, "timed-out"))
   const { id, step } = owned.open()
   if (step === undefined) throw new Error("no step is open")
@@ -71,7 +72,7 @@ const oneStep = Effect.gen(function* () {
 const handedBack = Effect.gen(function* () {
   const owned = yield* oneStep
   yield* owned.write(TurnPlan.nextStep(owned.state, owned.open(), 0).slice(-1))
-  yield* owned.write(TurnPlan.acceptHandBack(owned.open(), "steps"))
+  yield* owned.write(Accept.handBack(owned.open(), TurnPlan.reasonToEnd(owned.open(), "steps")))
   return owned
 })
 
@@ -90,7 +91,7 @@ const cancelled = Effect.gen(function* () {
 
 const failed = Effect.gen(function* () {
   const owned = yield* Owned.started()
-  const [answer] = TurnPlan.acceptFinal(owned.state, owned.open(), Owned.calling())
+  const [answer] = Accept.final(owned.state, owned.open(), Owned.calling())
   if (answer === undefined) throw new Error("there is no answer")
   yield* owned.write([answer])
   yield* owned.write(

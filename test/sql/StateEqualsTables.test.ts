@@ -1,4 +1,6 @@
 /** The state folded from the log of a session is the state its tables hold, whatever legal way it went. */
+import * as Call from "@turnstep/core/Call"
+import * as Accept from "@turnstep/core/Accept"
 import { assert, layer } from "@effect/vitest"
 import * as Admission from "@turnstep/core/Admission"
 import * as Ids from "@turnstep/core/Ids"
@@ -49,9 +51,11 @@ const play = Effect.fnUntraced(function* (tape: ReadonlyArray<number>) {
     if (turn.step?.state === "requested") {
       const names = turn.step.kind === "hand-back" ? [] : Array.from({ length: draw(4) }, () => pick(tools))
       const response = Owned.calling(...names)
-      if (names.length > 0) return TurnPlan.accept(state, turn, response, Owned.policyOf)
+      if (names.length > 0) return Accept.withCalls(state, turn, response, Owned.policyOf)
       const isSpent = turn.step.kind === "hand-back"
-      const words = isSpent ? TurnPlan.acceptHandBack(turn, "steps") : TurnPlan.acceptFinal(state, turn, response)
+      const words = isSpent
+        ? Accept.handBack(turn, TurnPlan.reasonToEnd(turn, "steps"))
+        : Accept.final(state, turn, response)
       return TurnPlan.endTurn(
         state,
         turn,
@@ -64,7 +68,7 @@ const play = Effect.fnUntraced(function* (tape: ReadonlyArray<number>) {
     if (draw(8) === 0) return Ledger.recovery(turn.ledger)
     const answered = open.slice(0, 1 + draw(open.length))
     const results = answered.map((call) =>
-      draw(4) === 0 ? Ledger.receipt(call, "timed-out") : Owned.result(call.callId)
+      draw(4) === 0 ? Call.receipt(call, "timed-out") : Owned.result(call.callId)
     )
     return results
   }

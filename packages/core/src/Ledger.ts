@@ -1,49 +1,24 @@
 /**
  * The calls of one batch, each with the one answer it gets.
  *
- * Owns: which calls still need an answer, what an answer is, and what answers them when the Turn ends. Does not own: what a
- * tool returns (`ToolRun`) or where answers are kept (`Journal`).
+ * Owns: which calls still need an answer, and what answers them when the Turn ends. Does not own: what an answer is (`Call`) or where answers are kept (`Journal`).
  *
  * - L1. Every opened call gets exactly one answer; a second one is a bug and is refused.
  * - L2. The same function settles what is left for the living (the Turn's finalizer) and for the dead (the next owner).
  */
 import type * as Breaker from "./Breaker.ts"
-import type { Json } from "./Canonical.ts"
+import * as Call from "./Call.ts"
 import type { CallId } from "./Ids.ts"
-import * as Receipt from "./Receipt.ts"
+import type * as Receipt from "./Receipt.ts"
 import * as ToolOutput from "./ToolOutput.ts"
-import { type Domain, type EffectClass, mayRunAgain } from "./ToolPolicy.ts"
+import { mayRunAgain } from "./ToolPolicy.ts"
 import type * as Transcript from "./Transcript.ts"
 import type { DataOf, Fact } from "./TurnEvent.ts"
 
-/** A registered call. `attempt` is 0 until it is started. */
-export interface Call {
-  readonly callId: CallId
-  readonly wireId: string
-  readonly name: string
-  readonly params: Json
-  readonly argsDigest: string
-  readonly effects: EffectClass
-  readonly domain: Domain
-  attempt: number
-  answer: Answer | undefined
-}
-
-/** The answer of a call. `outcome` is for people who ask what was done. */
-export interface Answer extends Transcript.Answer {
-  readonly outcome: "ok" | "failed" | "unknown"
-  /** What the tool gave, of which `result` may show a part. */
-  readonly output: Json
-  /** Code units of the output that `result` leaves out. */
-  readonly omitted: number
-  /** Of what results are compared by, when that is not the output. */
-  readonly resultDigest: string | undefined
-}
-
 /** The calls of the current batch in the order of the response. Owned and changed by `SessionState` alone. */
 export interface Ledger {
-  readonly calls: Array<Call>
-  readonly byId: Map<CallId, Call>
+  readonly calls: Array<Call.Call>
+  readonly byId: Map<CallId, Call.Call>
   /** How many of the calls are open. */
   open: number
   /** What the runtime tells the model beside the results. */
@@ -54,7 +29,7 @@ export const empty = (): Ledger => ({ calls: [], byId: new Map(), open: 0, note:
 
 /** Registers a call (L1). */
 export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
-  const call: Call = {
+  const call: Call.Call = {
     callId: data.callId,
     wireId: data.wireId,
     name: data.name,
@@ -71,69 +46,38 @@ export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
 }
 
 /** Strikes an open call off (L1). */
-export const close = (ledger: Ledger, call: Call, answer: Answer): void => {
+export const close = (ledger: Ledger, call: Call.Call, answer: Call.Answer): void => {
   call.answer = answer
   ledger.open--
 }
 
 /** The call, if it is open; `undefined` means it is answered or was never opened (L1). */
-export const openCall = (ledger: Ledger, callId: CallId): Call | undefined => {
+export const openCall = (ledger: Ledger, callId: CallId): Call.Call | undefined => {
   const call = ledger.byId.get(callId)
   return call?.answer === undefined ? call : undefined
 }
 
 /** Calls that have no answer yet. */
-export const openCalls = (ledger: Ledger): ReadonlyArray<Call> =>
+export const openCalls = (ledger: Ledger): ReadonlyArray<Call.Call> =>
   ledger.calls.filter((call) => call.answer === undefined)
 
 export const isSettled = (ledger: Ledger): boolean => ledger.open === 0
 
-/** A fact that answers a call. */
-export type Answering = Extract<Fact, { readonly type: "call.completed" | "call.receipt" }>
-
-export const isAnswering = (fact: Fact): fact is Answering =>
-  fact.type === "call.completed" || fact.type === "call.receipt"
-
-/** The answer that a fact gives a call. */
-export const answerOf = ({ name, wireId }: Call, fact: Answering): Answer => {
-  if (fact.type === "call.receipt") {
-    const { outcome, text } = fact.data
-    return {
-      wireId,
-      name,
-      isFailure: true,
-      result: text,
-      outcome: outcome === "outcome-unknown" ? "unknown" : "failed",
-      output: text,
-      omitted: 0,
-      resultDigest: undefined
-    }
-  }
-  const { isFailure, modelView, output, resultDigest } = fact.data
-  return {
-    wireId,
-    name,
-    isFailure,
-    result: modelView === undefined ? output : modelView.text,
-    outcome: isFailure ? "failed" : "ok",
-    output,
-    omitted: modelView?.omitted ?? 0,
-    resultDigest
-  }
-}
-
 /** The calls with the answers they have, and those that facts which are not recorded yet give them. */
-export const answered = (ledger: Ledger, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Call & { answer: Answer }> => {
-  const facts = new Map(unrecorded.filter(isAnswering).map((fact) => [fact.data.callId, fact]))
+export const answered = (
+  ledger: Ledger,
+  unrecorded: ReadonlyArray<Fact>
+): ReadonlyArray<Call.Call & { answer: Call.Answer }> => {
+  const facts = new Map(unrecorded.filter(Call.isAnswering).map((fact) => [fact.data.callId, fact]))
   return ledger.calls.flatMap((call) => {
     const fact = facts.get(call.callId)
-    const answer = call.answer ?? (fact === undefined ? undefined : answerOf(call, fact))
+    const answer = call.answer ?? (fact === undefined ? undefined : Call.answerOf(call, fact))
     return answer === undefined ? [] : [{ ...call, answer }]
   })
 }
 
 /** The round that answered calls are to the `Breaker`. */
-export const round = (calls: ReadonlyArray<Call & { answer: Answer }>): ReadonlyArray<Breaker.Answered> =>
+export const round = (calls: ReadonlyArray<Call.Call & { answer: Call.Answer }>): ReadonlyArray<Breaker.Answered> =>
   calls.map(({ answer: { isFailure, output, resultDigest }, argsDigest, attempt, domain, effects, name }) => ({
     name,
     argsDigest,
@@ -161,16 +105,7 @@ export const receipts = (
   ledger: Ledger,
   cause: Receipt.Cause
 ): ReadonlyArray<Extract<Fact, { readonly type: "call.receipt" }>> =>
-  openCalls(ledger).map((call) => receipt(call, cause))
-
-/** The receipt of one call that will get no result of its own. */
-export const receipt = (call: Call, cause: Receipt.Cause): Extract<Fact, { readonly type: "call.receipt" }> => {
-  const outcome = Receipt.outcomeOf({ isStarted: call.attempt > 0, effects: call.effects }, cause)
-  return {
-    type: "call.receipt",
-    data: { callId: call.callId, outcome, text: Receipt.textFor(call.name, outcome) }
-  }
-}
+  openCalls(ledger).map((call) => Call.receipt(call, cause))
 
 /**
  * What the next owner does with the calls a dead one left open (mechanism C3): a call that was never started is started,
@@ -181,7 +116,7 @@ export const recovery = (ledger: Ledger, toAsk: ReadonlySet<CallId> = new Set())
   openCalls(ledger).flatMap((call): ReadonlyArray<Fact> => {
     const mayRun = call.attempt === 0 || mayRunAgain(call.effects)
     if (mayRun) return [{ type: "call.started", data: { callId: call.callId, attempt: call.attempt + 1 } }]
-    return toAsk.has(call.callId) ? [] : [receipt(call, "lost")]
+    return toAsk.has(call.callId) ? [] : [Call.receipt(call, "lost")]
   })
 
 /** The calls that a dead owner started and whose tools can tell what became of them. */

@@ -11,6 +11,7 @@
  *   one answer per call, no message inside a step but its answer, no closed Turn with open calls.
  * - S3. The window only grows, and its messages keep their identity from request to request.
  */
+import * as Call from "./Call.ts"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Breaker from "./Breaker.ts"
 import type * as Budget from "./Budget.ts"
@@ -303,11 +304,11 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
 }
 
-const answer = (state: SessionState, fact: Ledger.Answering): void => {
+const answer = (state: SessionState, fact: Call.Answering): void => {
   const call = callOf(state, fact, fact.data.callId)
   const turn = openTurn(state, fact)
   turn.takeovers = 0
-  const given = Ledger.answerOf(call, fact)
+  const given = Call.answerOf(call, fact)
   Ledger.close(turn.ledger, call, given)
   turn.done.push({ tool: call.name, outcome: given.outcome })
   if (fact.type === "call.completed" && fact.data.received !== undefined) {
@@ -374,7 +375,7 @@ const turnOf = (state: SessionState, fact: Fact, id: Ids.TurnId): OpenTurn => {
   return state.turn
 }
 
-const callOf = (state: SessionState, fact: Fact, id: Ids.CallId): Ledger.Call => {
+const callOf = (state: SessionState, fact: Fact, id: Ids.CallId): Call.Call => {
   const call = Ledger.openCall(openTurn(state, fact).ledger, id)
   if (call === undefined) throw new IllegalFact(fact, `${id} is not open`)
   return call

@@ -9,10 +9,10 @@
  * - M3. Nothing is shown before `ready`: what a reader sees of a step comes after the step's own record.
  * - M4. No request leaves but through the gate (`RequestGate`).
  */
+import * as Accept from "@turnstep/core/Accept"
 import * as Canonical from "@turnstep/core/Canonical"
 import type * as Gate from "@turnstep/core/history/RequestGate"
 import type { Failure } from "@turnstep/core/TurnEvent"
-import type * as TurnPlan from "@turnstep/core/TurnPlan"
 import type * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
@@ -120,17 +120,17 @@ type StreamPart = Response.StreamPart<Record<string, Tool.Any>, "deferred">
 interface Collector {
   readonly push: (parts: ReadonlyArray<StreamPart>, onDelta: Request<never>["onDelta"]) => void
   readonly hasShown: () => boolean
-  readonly response: (ms: number) => Effect.Effect<TurnPlan.Response, ModelFailed | AiError.AiError>
+  readonly response: (ms: number) => Effect.Effect<Accept.Response, ModelFailed | AiError.AiError>
 }
 
 interface Spoken {
   readonly type: "text" | "reasoning"
   text: string
-  options: TurnPlan.ResponsePart["options"]
+  options: Accept.ResponsePart["options"]
 }
 
 const makeCollector = (): Collector => {
-  const parts: Array<Spoken | Extract<TurnPlan.ResponsePart, { readonly type: "tool-call" }>> = []
+  const parts: Array<Spoken | Extract<Accept.ResponsePart, { readonly type: "tool-call" }>> = []
   const open = new Map<string, Spoken>()
   const shown = { text: 0, reasoning: 0 }
   let finish: Response.FinishPart | undefined
@@ -200,7 +200,7 @@ const makeCollector = (): Collector => {
       return Effect.succeed({
         parts: parts.map((part) =>
           part.type === "tool-call" || part.options !== undefined
-            ? (part as TurnPlan.ResponsePart)
+            ? (part as Accept.ResponsePart)
             : { type: part.type, text: part.text }
         ),
         finishReason: finish.reason,
@@ -216,12 +216,12 @@ const makeCollector = (): Collector => {
 
 /** Provider metadata that must come back with the part: kept only when there is any. */
 const merge = (
-  options: TurnPlan.ResponsePart["options"],
+  options: Accept.ResponsePart["options"],
   metadata: Response.ProviderMetadata
-): TurnPlan.ResponsePart["options"] => {
+): Accept.ResponsePart["options"] => {
   const entries = Object.entries(metadata).filter(([, value]) => value !== null && value !== undefined)
   if (entries.length === 0) return options
-  return { ...options, ...(Object.fromEntries(entries) as NonNullable<TurnPlan.ResponsePart["options"]>) }
+  return { ...options, ...(Object.fromEntries(entries) as NonNullable<Accept.ResponsePart["options"]>) }
 }
 
 const isAiError = (error: unknown): error is AiError.AiError =>

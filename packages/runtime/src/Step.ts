@@ -7,11 +7,11 @@
  * - S2. A result is recorded as soon as it is there while others of its batch still run; the last ones wait for the record
  *   that requests the next step. A result that is not recorded yet is in `unrecorded`, never only in a fiber.
  */
+import * as Call from "@turnstep/core/Call"
 import * as Budget from "@turnstep/core/Budget"
 import type { Json } from "@turnstep/core/Canonical"
 import * as DurableRead from "@turnstep/core/DurableRead"
 import type { CallId } from "@turnstep/core/Ids"
-import type * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/SessionState"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as Transcript from "@turnstep/core/Transcript"
@@ -93,13 +93,13 @@ const textsFor = Effect.fnUntraced(function* ({ sessionId }: Owner, turn: OpenTu
 /** Runs the open calls of the batch side by side and leaves the last results in `unrecorded` (S1, S2). */
 export const runCalls = (
   context: StepContext,
-  calls: ReadonlyArray<Ledger.Call>,
+  calls: ReadonlyArray<Call.Call>,
   saved: Effect.Effect<void, WriteError>
 ): Effect.Effect<void, WriteError> => {
   const { config, hub, owner, toAsk } = context
   const settle = settler(context, calls.length)
   const inTurn = queues()
-  const run = (call: Ledger.Call) => {
+  const run = (call: Call.Call) => {
     const show = (progress: Json) => hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
     const answer = toAsk.has(call.callId) ? ToolRun.ask : ToolRun.run
     const ran = answer(config, owner.sessionId, call, {
@@ -123,7 +123,7 @@ export const runCalls = (
 }
 
 /** Records that a call is started once more. In a Turn that has been told to stop nothing is: its end is waited for. */
-const restarted = (owner: Owner, { callId }: Ledger.Call, attempt: number) =>
+const restarted = (owner: Owner, { callId }: Call.Call, attempt: number) =>
   owner
     .ahead(({ turn }) => (turn?.cancelling === undefined ? [{ type: "call.started", data: { callId, attempt } }] : []))
     .pipe(

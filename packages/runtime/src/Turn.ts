@@ -12,6 +12,7 @@
  * - T2. Interruption is the host letting go, never a cancel: a cancel is recorded first (`turn.cancelling`) and then obeyed.
  * - T3. The response is recorded before its effects, the results before the next response is accepted.
  */
+import * as Accept from "@turnstep/core/Accept"
 import * as Inbox from "@turnstep/core/Inbox"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
@@ -139,18 +140,16 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Eff
       if (Option.isNone(response)) {
         yield* saved
         return yield* end(owner, { type: "exhausted", limit: "time" }, (_, open) =>
-          TurnPlan.acceptHandBack(open, "time")
+          Accept.handBack(open, TurnPlan.reasonToEnd(open, "time"))
         )
       }
       if (!response.value.parts.some((part) => part.type === "tool-call")) {
-        return yield* end(owner, { type: "completed" }, (state, open) =>
-          TurnPlan.acceptFinal(state, open, response.value)
-        )
+        return yield* end(owner, { type: "completed" }, (state, open) => Accept.final(state, open, response.value))
       }
       saved = yield* owner.ahead((state) =>
         // No call is registered, and none started, for a Turn that has been told to stop.
         state.turn?.cancelling === undefined
-          ? TurnPlan.accept(state, turn, response.value, (tool) => config.policies.get(tool))
+          ? Accept.withCalls(state, turn, response.value, (tool) => config.policies.get(tool))
           : []
       )
     } else {
@@ -199,12 +198,12 @@ const handBack = Effect.fnUntraced(function* (
   const asked = Step.ask(context, turn, saved, TurnPlan.reasonToEnd(turn, cause))
   const isTimed = turn.limits.deadline !== undefined
   const response = yield* (isTimed ? Effect.timeoutOption(asked, reserve) : Effect.asSome(asked)).pipe(
-    Effect.catchTag("ModelFailed", () => Effect.as(saved, Option.none<TurnPlan.Response>()))
+    Effect.catchTag("ModelFailed", () => Effect.as(saved, Option.none<Accept.Response>()))
   )
   yield* end(context.owner, TurnPlan.afterHandBack(cause), (state, open) =>
     Option.isSome(response) && response.value.parts.some((part) => part.type === "text" && part.text.trim() !== "")
-      ? TurnPlan.acceptFinal(state, open, response.value)
-      : TurnPlan.acceptHandBack(open, cause)
+      ? Accept.final(state, open, response.value)
+      : Accept.handBack(open, TurnPlan.reasonToEnd(open, cause))
   )
 })
 
