@@ -1,4 +1,5 @@
 /** What every journal does: what is written, what is refused, what is read back. Admissions: `AdmitContract`. */
+import * as Call from "@turnstep/core/Call"
 import * as Accept from "@turnstep/core/Accept"
 import { assert, layer } from "@effect/vitest"
 import { Claim } from "@turnstep/core/Claim"
@@ -146,7 +147,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const journal = yield* Journal
         const owned = yield* Owned.started()
         const illegal: ReadonlyArray<Fact> = [
-          ...TurnPlan.accept(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf),
+          ...Accept.withCalls(owned.state, owned.open(), Owned.calling("pure"), Owned.policyOf),
           { type: "step.started", data: { turnId: owned.open().id, step: 2, kind: "work" } }
         ]
         const write = { sessionId: owned.sessionId, fence: owned.fence, expectedSeq: owned.state.seq, facts: illegal }
@@ -164,7 +165,7 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         const [first, second, third] = Ledger.openCalls(owned.open().ledger)
         if (first === undefined || second === undefined || third === undefined)
           return assert.fail("three calls are open")
-        yield* owned.write([Owned.result(first.callId, { found: true }), Ledger.receipt(second, "lost")])
+        yield* owned.write([Owned.result(first.callId, { found: true }), Call.receipt(second, "lost")])
         const found = yield* journal.resultOf(owned.sessionId, first.callId)
         assert.deepStrictEqual(found?.output, { found: true })
         const none = [second.callId, third.callId, "cal_1_2_0", "cal_9999999999_1_0", `cal_${"9".repeat(40)}_1_0`]
