@@ -27,6 +27,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "core",
     "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Ledger SessionState MemoryStore SessionView Accept TurnPlan"
   ],
+  ["runtime", "ProtectedPath"],
   [
     "runtime/database",
     "DirectoryLock DurableNodeFS PgliteMessage PgliteThread Pglite PgliteFrames PgliteHub PgliteWorker PostgresDoorbell Postgres"

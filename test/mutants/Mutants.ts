@@ -419,6 +419,23 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: 'shown.replaceAll(secret, "***")',
     put: "shown",
     suites: [mcp]
+  },
+  // Protected places
+  {
+    name: "protected-by-name",
+    does: "a protected path is known by its name: a hard link to the token is another file",
+    file: "packages/runtime/src/ProtectedPath.ts",
+    find: "(spot.id !== undefined && ids.has(spot.id)) ||",
+    put: "",
+    suites: ["test/runtime/tools/ProtectedPath.test.ts"]
+  },
+  {
+    name: "written-configuration",
+    does: "a tool writes where a protected file is missing for now",
+    file: "packages/runtime/src/tools/WorkspacePath.ts",
+    find: "    yield* checkWritable(path, real)\n",
+    put: "",
+    suites: ["test/runtime/tools/ProtectedPath.test.ts"]
   }
 ]
 

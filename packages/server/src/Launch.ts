@@ -6,10 +6,12 @@
  *
  * - L1. It ends from the outside in: HTTP first, then the runtime lets its sessions go, then the database.
  * - L2. A start that fails says in one line what is wrong and what to do; never more, and never a secret.
+ * - L3. The agent's file tools reach nothing that the next start would read or run: data folder, MCP file, packages.
  */
 import * as Drivers from "@turnstep/runtime/Drivers"
 import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
+import * as ProtectedPath from "@turnstep/runtime/ProtectedPath"
 import * as Runtime from "@turnstep/runtime/Runtime"
 import * as TurnConfig from "@turnstep/runtime/TurnConfig"
 import * as SpillFiles from "@turnstep/runtime/spill/SpillFiles"
@@ -36,6 +38,7 @@ import type { McpFile } from "./McpFile.ts"
 import * as Server from "./Server.ts"
 import * as Token from "./Token.ts"
 import { version } from "./Version.ts"
+import { fileURLToPath } from "node:url"
 
 /** Serves until it is interrupted (L1, L2). */
 export const run = Effect.fn("Launch.run")(
@@ -44,6 +47,7 @@ export const run = Effect.fn("Launch.run")(
     const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
     const token = config.token.value ?? (yield* Token.ensure(config.data.value))
     const servers = yield* mcpOf(config)
+    yield* protect(config)
     const context = yield* Layer.build(application(config, token, servers)).pipe(
       Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
@@ -59,6 +63,16 @@ export const run = Effect.fn("Launch.run")(
     Layer.succeed(Logger.LogToStderr, true)
   ])
 )
+
+/** L3. The file of MCP servers is a program for the next start; so are the packages this process is loaded from. */
+const protect = Effect.fnUntraced(function* ({ data, mcp }: Config.Config) {
+  yield* ProtectedPath.protect(data.value)
+  if (mcp.value !== undefined) yield* ProtectedPath.protect(mcp.value)
+  if (installed !== undefined) yield* ProtectedPath.protect(installed, "read")
+})
+
+/** The folder of packages that this process is loaded from: the outermost one, as package managers nest them. */
+const installed = /^.*?[/\\]node_modules(?=[/\\])/.exec(fileURLToPath(import.meta.resolve("effect/package.json")))?.[0]
 
 /** Everything that runs, for these settings. */
 const application = (config: Config.Config, token: Redacted.Redacted, servers: McpFile) => {

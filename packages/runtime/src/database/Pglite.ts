@@ -18,6 +18,7 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as ProtectedPath from "../ProtectedPath.ts"
 import type { DataDirLocked, DataDirUnusable } from "./DirectoryLock.ts"
 import * as DirectoryLock from "./DirectoryLock.ts"
 import type { Boot } from "./PgliteMessage.ts"
@@ -46,6 +47,7 @@ export const layer = (options: Options): Layer.Layer<Services, DataDirLocked | D
   const dataDir = path.resolve(options.dataDir)
   return PgClient.layerFrom(
     Effect.gen(function* () {
+      yield* ProtectedPath.protect(dataDir)
       yield* DirectoryLock.acquire(dataDir)
       if (!fs.existsSync(path.join(dataDir, "pg"))) yield* Effect.logInfo(`Creating a database in ${dataDir}`)
       const client = yield* connect({ dataDir, sync: options.sync ?? true }, options.maxConnections)

@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as fs from "node:fs/promises"
+import * as ProtectedPath from "../ProtectedPath.ts"
 import * as SpillFolder from "./SpillFolder.ts"
 import * as SpillRoom from "./SpillRoom.ts"
 
@@ -44,6 +45,7 @@ export const layer = (options: Options): Layer.Layer<never> =>
   Layer.effect(
     SpillStore.SpillStore,
     Effect.gen(function* () {
+      yield* ProtectedPath.protect(options.folder)
       const folder = SpillFolder.make(options.folder)
       const quota = options.quota ?? defaultQuota
       const room = SpillRoom.make({ quota, sessionQuota: options.sessionQuota ?? Math.ceil(quota / 2) })

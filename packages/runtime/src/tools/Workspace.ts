@@ -19,6 +19,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
+import * as ProtectedPath from "../ProtectedPath.ts"
 import * as TextFile from "./TextFile.ts"
 import * as TextPattern from "./TextPattern.ts"
 import * as WorkspacePath from "./WorkspacePath.ts"
@@ -150,7 +151,7 @@ const make = Effect.fnUntraced(function* (root: string) {
   const listFiles = Effect.fn("Workspace.listFiles")(function* (params: Tool.Parameters<typeof ListFiles>) {
     const start = yield* workspace.locate(params.path ?? ".")
     if (start.kind !== "Directory") return yield* WorkspacePath.refuse(start.path, "not-a-folder")
-    const tree = yield* WorkspaceTree.walk(fs, start)
+    const tree = yield* WorkspaceTree.walk(fs, start, yield* workspace.hidden)
     const wanted = tree.entries.filter(WorkspaceTree.matcher(params.pattern, start.path))
     const shown = wanted.slice(0, Math.min(params.limit ?? 500, 5000))
     return {
@@ -182,7 +183,9 @@ const make = Effect.fnUntraced(function* (root: string) {
 
   /** The text of a tree's file, or what kept it from being searched. */
   const textOf = Effect.fnUntraced(
-    function* (entry: WorkspaceTree.Entry) {
+    function* (entry: WorkspaceTree.Entry, hidden: ProtectedPath.Hidden) {
+      // A hard link of a hidden file has a path of its own.
+      if (hidden.ids.has(ProtectedPath.idOf(entry.real) ?? "")) return "unreadable"
       const info = yield* fs.lstat(entry.real) // not `stat`: a link may have taken the file's place (W1)
       if (info.type !== "File") return "unreadable"
       if (ByteSize.toNumberUnsafe(info.size) > TextFile.maxFileBytes) return "large"
@@ -199,7 +202,8 @@ const make = Effect.fnUntraced(function* (root: string) {
     }
     const pattern = compiled.success
     const start = yield* workspace.locate(params.path ?? ".")
-    const tree = yield* WorkspaceTree.walk(fs, start)
+    const hidden = yield* workspace.hidden
+    const tree = yield* WorkspaceTree.walk(fs, start, hidden)
     const meant = WorkspaceTree.matcher(params.glob, start.path)
     const candidates = tree.entries.filter((entry) => entry.kind === "file" && meant(entry))
     const limit = Math.min(params.limit ?? 100, 1000)
@@ -210,7 +214,9 @@ const make = Effect.fnUntraced(function* (root: string) {
     let files = 0
     // a batch at a time: bounded memory, and a place to be interrupted between two of them
     for (let from = 0; from < candidates.length; from += batchSize) {
-      const batch = yield* Effect.forEach(candidates.slice(from, from + batchSize), textOf, { concurrency })
+      const batch = yield* Effect.forEach(candidates.slice(from, from + batchSize), (entry) => textOf(entry, hidden), {
+        concurrency
+      })
       const texts: Array<Text> = []
       for (const item of batch) {
         if (typeof item === "string") skipped[item]++

@@ -6,10 +6,12 @@
  *
  * - P1. A path is given out only if its *real* path, every link followed, is the
  *   root or lies below it. Twins of the root's name (`/root-evil`) are outside.
- * - P2. Nothing below a `.turnstep` folder is given out, by whatever name or link:
- *   it holds the database and the access token.
- * - P4. What is written is a regular file or a new one, and nothing below a `.git` folder: what lies there is run by others.
+ * - P2. Nothing protected is given out (`ProtectedPath`): the database, spills, the access token, the file of MCP servers,
+ *   wherever they lie and whichever path leads there. Nor is anything below a folder named `.turnstep`: it may be the
+ *   data folder of another process.
  * - P3. A refusal repeats the path as it was asked for and never tells the root.
+ * - P4. A write goes to a regular file or a new one, never below a `.git` folder and never to a file this runtime loads:
+ *   git and the next start would run it.
  *
  * Check and use are two system calls: a process that may replace folders of the
  * workspace by links in between has more rights than these tools, and is not
@@ -22,6 +24,7 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import type { PlatformError } from "effect/PlatformError"
 import * as Schema from "effect/Schema"
+import * as ProtectedPath from "../ProtectedPath.ts"
 
 /** The folder that should become a workspace cannot be one. */
 export class WorkspaceMissing extends Schema.TaggedError<WorkspaceMissing>()("WorkspaceMissing", {
@@ -82,6 +85,8 @@ export interface WorkspacePath {
   readonly file: (path: string) => Effect.Effect<Located, PathRefused>
   /** Finds where a file that a model names is to be written, whether it is there or not (P4). */
   readonly place: (path: string) => Effect.Effect<Place, PathRefused>
+  /** The places of which a walk tells nothing (P2), as they lie now. */
+  readonly hidden: Effect.Effect<ProtectedPath.Hidden>
 }
 
 /** The name no tool gives out (P2), in lower case: some file systems ignore case. */
@@ -95,6 +100,7 @@ export const refuse = (path: string, reason: RefusalReason): PathRefused =>
 export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
   const fs = yield* FileSystem.FileSystem
   const paths = yield* Path.Path
+  const protectedPaths = yield* ProtectedPath.ProtectedPaths
   const given = paths.resolve(root)
   const home = yield* fs.realPath(given).pipe(
     Effect.tap((real) => fs.readDirectoryEntries(real)),
@@ -107,6 +113,8 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
     return way === ".." || way.startsWith(`..${paths.sep}`) || paths.isAbsolute(way) ? undefined : way
   }
 
+  const accessTo = (real: string) => ProtectedPath.accessTo(protectedPaths.spots(), real)
+
   const locate = Effect.fnUntraced(function* (path: string) {
     if (path.length > maxPathLength || path.includes("\0")) return yield* refuse(path, "malformed")
     const absolute = paths.resolve(given, path)
@@ -117,7 +125,7 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
     const real = yield* fs.realPath(paths.join(home, way)).pipe(Effect.mapError(unreachable(path)))
     const realWay = below(home, real)
     if (realWay === undefined) return yield* refuse(path, "outside") // P1
-    if (isPrivate(realWay, paths.sep)) return yield* refuse(path, "private") // P2, through a link
+    if (isPrivate(realWay, paths.sep) || accessTo(real) === "none") return yield* refuse(path, "private") // P2, through a link
     const info = yield* fs.stat(real).pipe(Effect.mapError(unreachable(path)))
     const located: Located = {
       path: way === "" ? "." : way.split(paths.sep).join("/"),
@@ -139,7 +147,7 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
     const found = yield* Effect.result(locate(path))
     if (found._tag === "Success") {
       if (found.success.kind !== "File") return yield* refuse(path, "not-a-file")
-      if (isProtected(found.success.real, home)) return yield* refuse(path, "protected")
+      yield* checkWritable(path, found.success.real)
       const info = yield* Effect.mapError(fs.stat(found.success.real), unreachable(path))
       return {
         path: found.success.path,
@@ -158,7 +166,7 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
     const name = paths.basename(way)
     const parent = yield* folderOf(path, folder)
     const real = paths.join(parent, name)
-    if (isProtected(real, home)) return yield* refuse(path, "protected")
+    yield* checkWritable(path, real)
     return { path: way.split(paths.sep).join("/"), real, exists: false, mode: undefined, size: 0 } satisfies Place
   })
 
@@ -176,10 +184,20 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
       return Effect.map(folderOf(path, paths.dirname(way)), (parent) => paths.join(parent, name))
     })
 
-  const isProtected = (real: string, base: string): boolean =>
-    (below(base, real) ?? "").toLowerCase().split(paths.sep).includes(".git")
+  /** P4. A place where nothing lies yet may be a protected one, too. */
+  const checkWritable = (path: string, real: string): Effect.Effect<void, PathRefused> => {
+    const access = accessTo(real)
+    if (access === "none") return Effect.fail(refuse(path, "private"))
+    const isOfGit = (below(home, real) ?? "").toLowerCase().split(paths.sep).includes(".git")
+    return isOfGit || access === "read" ? Effect.fail(refuse(path, "protected")) : Effect.void
+  }
 
-  const workspace: WorkspacePath = { locate, file, place }
+  const workspace: WorkspacePath = {
+    locate,
+    file,
+    place,
+    hidden: Effect.sync(() => ProtectedPath.hidden(protectedPaths.spots()))
+  }
   return workspace
 })
 
@@ -189,7 +207,7 @@ const sentence: Record<RefusalReason, string> = {
   malformed: "This is not a usable path (too long, or it contains a NUL).",
   outside: "This path leads out of the workspace; only paths inside it can be used.",
   private: "This path belongs to the runtime itself and is not given out.",
-  protected: "This path belongs to git; it is not written.",
+  protected: "This path belongs to git or to the runtime; it is not written.",
   missing: "There is no such path in the workspace.",
   unreadable: "This path cannot be read.",
   "not-a-file": "This path is not a regular file.",

@@ -6,13 +6,14 @@
  *
  * - T1. A walk never follows a link, so it stays below its start and ends.
  * - T2. Folders named in `skippedFolders` are not entered or told, except when a
- *   walk starts inside one; `.turnstep` is never told (`WorkspacePath` P2).
+ *   walk starts inside one; no protected place is ever told (`WorkspacePath` P2).
  * - T3. Entries come in code-unit order of their whole path: the same tree gives
  *   the same list.
  */
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
 import * as Glob from "effect/Glob"
+import * as ProtectedPath from "../ProtectedPath.ts"
 import { type Located, privateName } from "./WorkspacePath.ts"
 
 /** What an entry is. `link` is never followed (T1); `other` is a socket, pipe or device. */
@@ -39,8 +40,12 @@ export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_module
 /** A walk of a larger tree stops here and says so. */
 export const maxEntries = 200_000
 
-/** Lists everything below `start`; a file is its own only entry. */
-export const walk = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, start: Located) {
+/** Lists everything below `start` but what is hidden; a file is its own only entry. */
+export const walk = Effect.fnUntraced(function* (
+  fs: FileSystem.FileSystem,
+  start: Located,
+  hidden: ProtectedPath.Hidden
+) {
   if (start.kind !== "Directory") {
     const alone: Entry = { path: start.path, real: start.real, kind: kindOf(start.kind) }
     return { entries: [alone], unreadable: 0, cut: false } satisfies Tree
@@ -49,7 +54,7 @@ export const walk = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, star
   let unreadable = 0
   let level: ReadonlyArray<Entry> = [{ path: start.path === "." ? "" : start.path, real: start.real, kind: "folder" }]
   while (level.length > 0 && entries.length < maxEntries) {
-    const listings = yield* Effect.forEach(level, (folder) => list(fs, folder), { concurrency: 16 })
+    const listings = yield* Effect.forEach(level, (folder) => list(fs, folder, hidden), { concurrency: 16 })
     const next: Array<Entry> = []
     for (const listing of listings) {
       if (listing === undefined) {
@@ -81,12 +86,15 @@ export const matcher = (pattern: string | undefined, start: string): ((entry: En
 }
 
 const list = Effect.fnUntraced(
-  function* (fs: FileSystem.FileSystem, folder: Entry) {
+  function* (fs: FileSystem.FileSystem, folder: Entry, hidden: ProtectedPath.Hidden) {
     const found: Array<Entry> = []
+    // The folder may be a hidden one under another path, as a bind mount is.
+    if (hidden.ids.size > 0 && hidden.ids.has(ProtectedPath.idOf(folder.real) ?? "")) return found
     for (const { name, type } of yield* fs.readDirectoryEntries(folder.real)) {
       if (type === "Directory" && skippedFolders.has(name)) continue // T2
       if (name.toLowerCase() === privateName) continue
-      const real = `${folder.real}/${name}`
+      const real = `${folder.real === "/" ? "" : folder.real}/${name}`
+      if (hidden.paths.has(real)) continue
       const known = type === "Unknown" ? (yield* fs.lstat(real)).type : type
       found.push({ path: folder.path === "" ? name : `${folder.path}/${name}`, real, kind: kindOf(known) })
     }
