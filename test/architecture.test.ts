@@ -25,7 +25,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Ledger SessionState MemoryStore SessionView Accept TurnPlan"
+    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
   ],
   ["runtime", "ProtectedPath"],
   [

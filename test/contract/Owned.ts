@@ -5,6 +5,7 @@ import { Claim } from "@turnstep/core/Claim"
 import * as Ids from "@turnstep/core/Ids"
 import type * as Inbox from "@turnstep/core/Inbox"
 import { Journal } from "@turnstep/core/Journal"
+import type { OpenTurn } from "@turnstep/core/OpenTurn"
 import * as SessionState from "@turnstep/core/SessionState"
 import type { Fact, Limits } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
@@ -51,7 +52,7 @@ export const make = Effect.gen(function* () {
       Effect.suspend(() => journal.append({ sessionId, fence, expectedSeq: state.seq, facts })),
       (events) => Effect.sync(() => events.forEach((event) => SessionState.apply(state, event)))
     )
-  const open = (): SessionState.OpenTurn => {
+  const open = (): OpenTurn => {
     if (state.turn === undefined) throw new Error("no Turn is open")
     return state.turn
   }

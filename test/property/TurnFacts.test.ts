@@ -6,6 +6,7 @@ import type { Json } from "@turnstep/core/Canonical"
 import * as Ids from "@turnstep/core/Ids"
 import * as Inbox from "@turnstep/core/Inbox"
 import * as Ledger from "@turnstep/core/Ledger"
+import type { OpenTurn } from "@turnstep/core/OpenTurn"
 import * as SessionState from "@turnstep/core/SessionState"
 import { decodeFact, Fact, isTerminal } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
@@ -83,7 +84,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
     if (Result.isSuccess(decided)) log.write(decided.success.facts)
   }
 
-  const stop = (turn: SessionState.OpenTurn) => {
+  const stop = (turn: OpenTurn) => {
     if (draw(2) === 0) {
       return log.write(TurnPlan.endTurn(log.state, turn, { type: "failed", error: { code: "c", message: "m" } }))
     }

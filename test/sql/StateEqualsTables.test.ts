@@ -7,6 +7,7 @@ import * as Ids from "@turnstep/core/Ids"
 import * as Inbox from "@turnstep/core/Inbox"
 import { Journal } from "@turnstep/core/Journal"
 import * as Ledger from "@turnstep/core/Ledger"
+import type { OpenTurn } from "@turnstep/core/OpenTurn"
 import * as SessionState from "@turnstep/core/SessionState"
 import type { TurnEvent } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
@@ -43,7 +44,7 @@ const play = Effect.fnUntraced(function* (tape: ReadonlyArray<number>) {
   const cancel = (turnId: Ids.TurnId) =>
     journal.admit(sessionId, { turnId }, Admission.cancel(sessionId, turnId, "user", undefined))
 
-  const factsOf = (turn: SessionState.OpenTurn) => {
+  const factsOf = (turn: OpenTurn) => {
     if (turn.cancelling !== undefined) {
       return TurnPlan.endTurn(state, turn, { type: "cancelled", by: "user", reason: undefined })
     }

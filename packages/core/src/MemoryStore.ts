@@ -16,6 +16,7 @@ import type { ItemId, SessionId, TurnId } from "./Ids.ts"
 import * as Ids from "./Ids.ts"
 import { Journal, SeqBehind } from "./Journal.ts"
 import type * as JournalPort from "./Journal.ts"
+import type { OpenTurn } from "./OpenTurn.ts"
 import * as SessionState from "./SessionState.ts"
 import { FenceLost, SessionExists, SessionNotFound } from "./TurnError.ts"
 import type { Fact, TurnEvent } from "./TurnEvent.ts"
@@ -174,11 +175,7 @@ const view = (entry: Entry, lookup: JournalPort.Lookup): JournalPort.View => {
   }
 }
 
-const turnView = (
-  entry: Entry,
-  id: string | undefined,
-  open: SessionState.OpenTurn | undefined
-): JournalPort.View["turn"] => {
+const turnView = (entry: Entry, id: string | undefined, open: OpenTurn | undefined): JournalPort.View["turn"] => {
   if (id === undefined || !/^trn_[1-9][0-9]*$/.test(id)) return undefined
   const turnId = id as TurnId
   if (Ids.numberOf(turnId) > entry.state.turns) return undefined

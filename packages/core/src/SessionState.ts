@@ -14,14 +14,13 @@
 import * as Call from "./Call.ts"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Breaker from "./Breaker.ts"
-import type * as Budget from "./Budget.ts"
-import type * as DurableRead from "./DurableRead.ts"
 import * as FailureBudget from "./FailureBudget.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
+import * as OpenTurn from "./OpenTurn.ts"
 import * as Transcript from "./Transcript.ts"
-import type { DataOf, Fact, Figures, Limits, Terminal, TurnEvent, Usage } from "./TurnEvent.ts"
+import type { Fact, Terminal, TurnEvent } from "./TurnEvent.ts"
 import { addUsage } from "./TurnEvent.ts"
 
 /** A fact that cannot follow from the state it met: a bug of the writer (S2). */
@@ -30,38 +29,6 @@ export class IllegalFact extends Error {
   constructor(fact: Fact, why: string) {
     super(`${fact.type} refused: ${why}`)
   }
-}
-
-/** The step a Turn is in. `requested` waits for the model, `accepted` for its calls. */
-export interface OpenStep {
-  readonly step: number
-  readonly kind: "work" | "hand-back"
-  state: "requested" | "accepted" | "completed"
-  /** The figures of its accepted response. */
-  figures: Figures
-}
-
-/** The Turn that is open. */
-export interface OpenTurn {
-  readonly id: Ids.TurnId
-  readonly number: number
-  readonly itemId: Ids.ItemId
-  readonly model: string
-  readonly limits: Limits
-  step: OpenStep | undefined
-  ledger: Ledger.Ledger
-  usage: Usage
-  cancelling: DataOf<"turn.cancelling"> | undefined
-  /** Owners that died over it since it last came further. */
-  takeovers: number
-  /** Calls of this Turn that have an answer, for the hand-back. */
-  readonly done: Array<Budget.Done>
-  /** What was read in it beside the history. */
-  readonly reads: Array<DurableRead.Read>
-  breaker: Breaker.Breaker
-  failures: FailureBudget.FailureBudget
-  /** The loop that ends it. */
-  tripped: DataOf<"guard.repeated"> | undefined
 }
 
 export interface SessionState {
@@ -73,7 +40,7 @@ export interface SessionState {
   items: number
   turns: number
   readonly pending: Map<Ids.ItemId, Inbox.Item>
-  turn: OpenTurn | undefined
+  turn: OpenTurn.OpenTurn | undefined
   /** Messages of all Turns so far, without the system prompt (S3); empty when they are not kept. */
   readonly window: Array<Prompt.Message>
   /** Whether messages are converted and kept: who only judges facts needs none. */
@@ -133,8 +100,6 @@ export const fold = (sessionId: Ids.SessionId, events: Iterable<TurnEvent>): Ses
   for (const event of events) apply(state, event)
   return state
 }
-
-const noFigures: Figures = { finishReason: "unknown", usage: { inputTokens: 0, outputTokens: 0 }, ms: 0 }
 
 /** Feeds a fact whose sequence number is not known yet; the owner settles `seq` when it is. */
 export const applyFact = (state: SessionState, fact: Fact): void => {
@@ -239,23 +204,7 @@ const startTurn = (state: SessionState, fact: FactOf<"turn.started">): void => {
   if (state.turn !== undefined) throw new IllegalFact(fact, `${state.turn.id} is open`)
   state.turns++
   if (fact.data.turnId !== Ids.turnId(state.turns)) throw new IllegalFact(fact, "Turns are numbered in order")
-  state.turn = {
-    id: fact.data.turnId,
-    number: state.turns,
-    itemId: fact.data.itemId,
-    model: fact.data.model,
-    limits: fact.data.limits,
-    step: undefined,
-    ledger: Ledger.empty(),
-    usage: { inputTokens: 0, outputTokens: 0 },
-    cancelling: undefined,
-    takeovers: 0,
-    done: [],
-    reads: [],
-    breaker: Breaker.empty,
-    failures: FailureBudget.empty,
-    tripped: undefined
-  }
+  state.turn = OpenTurn.started(fact.data, state.turns)
 }
 
 const endTurn = (state: SessionState, fact: FactOf<Terminal["type"]>): void => {
@@ -276,7 +225,7 @@ const startStep = (state: SessionState, fact: FactOf<"step.started">): void => {
     throw new IllegalFact(fact, "the step budget is spent")
   }
   if (fact.data.kind === "work" && turn.tripped !== undefined) throw new IllegalFact(fact, "the Turn is tripped")
-  turn.step = { step: fact.data.step, kind: fact.data.kind, state: "requested", figures: noFigures }
+  turn.step = { step: fact.data.step, kind: fact.data.kind, state: "requested", figures: OpenTurn.noFigures }
   turn.ledger = Ledger.empty()
 }
 
@@ -299,7 +248,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   if (turn.step?.state !== "requested") throw new IllegalFact(fact, "no answer is awaited")
   turn.step.state = "accepted"
   turn.takeovers = 0
-  turn.step.figures = fact.data.figures ?? noFigures
+  turn.step.figures = fact.data.figures ?? OpenTurn.noFigures
   turn.usage = addUsage(turn.usage, turn.step.figures.usage)
   keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
 }
@@ -323,7 +272,7 @@ const answer = (state: SessionState, fact: Call.Answering): void => {
 }
 
 /** The step whose results the model is about to read. */
-const answeredStep = (state: SessionState, fact: FactOf<"guard.repeated" | "step.slimmed">): OpenTurn => {
+const answeredStep = (state: SessionState, fact: FactOf<"guard.repeated" | "step.slimmed">): OpenTurn.OpenTurn => {
   const turn = turnOf(state, fact, fact.data.turnId)
   const { step, ledger } = turn
   if (step?.step !== fact.data.step || step.state !== "accepted" || ledger.calls.length === 0)
@@ -333,7 +282,7 @@ const answeredStep = (state: SessionState, fact: FactOf<"guard.repeated" | "step
 }
 
 /** Shows the results of the step as they now are, in place of the message that was last (S3: nobody has read it). */
-const showAgain = (state: SessionState, turn: OpenTurn): void => {
+const showAgain = (state: SessionState, turn: OpenTurn.OpenTurn): void => {
   if (state.keepsWindow) state.window[state.window.length - 1] = Transcript.toolMessage(Ledger.answers(turn.ledger))
 }
 
@@ -365,12 +314,12 @@ const keep = (state: SessionState, message: () => Prompt.Message): void => {
   if (state.keepsWindow) state.window.push(message())
 }
 
-const openTurn = (state: SessionState, fact: Fact): OpenTurn => {
+const openTurn = (state: SessionState, fact: Fact): OpenTurn.OpenTurn => {
   if (state.turn === undefined) throw new IllegalFact(fact, "no Turn is open")
   return state.turn
 }
 
-const turnOf = (state: SessionState, fact: Fact, id: Ids.TurnId): OpenTurn => {
+const turnOf = (state: SessionState, fact: Fact, id: Ids.TurnId): OpenTurn.OpenTurn => {
   if (state.turn?.id !== id) throw new IllegalFact(fact, `${id} is not open`)
   return state.turn
 }
