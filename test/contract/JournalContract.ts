@@ -2,9 +2,10 @@
 import * as Call from "@turnstep/core/Call"
 import * as Accept from "@turnstep/core/Accept"
 import { assert, layer } from "@effect/vitest"
+import * as Admission from "@turnstep/core/Admission"
 import { Claim } from "@turnstep/core/Claim"
 import * as Ids from "@turnstep/core/Ids"
-import { Journal, SeqBehind, type Summary } from "@turnstep/core/Journal"
+import { Journal, type Page, SeqBehind, type Summary } from "@turnstep/core/Journal"
 import * as Ledger from "@turnstep/core/Ledger"
 import { FenceLost, SessionExists } from "@turnstep/core/TurnError"
 import type { Fact, TurnEvent } from "@turnstep/core/TurnEvent"
@@ -14,6 +15,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Log from "../fixtures/Log.ts"
 import * as Owned from "./Owned.ts"
 
 /** Strings that some databases do not take. */
@@ -40,6 +42,26 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         assert.deepStrictEqual(plain(events), [{ seq: 1, type: "session.created", data }])
         assert.deepStrictEqual(yield* Effect.flip(journal.create(sessionId, data)), new SessionExists({ sessionId }))
         assert.deepStrictEqual(yield* journal.read(sessionId, { after: 0 }), events)
+      })
+    )
+
+    it.effect("ends a page with the event that fills its bytes, and has one at least", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        const sessionId = Owned.freshId()
+        yield* journal.create(sessionId, { agent: "a" })
+        for (let count = 0; count < 4; count++) {
+          yield* journal.admit(sessionId, {}, Admission.send(Log.request("é".repeat(1000))))
+        }
+        const pageOf = (page: Omit<Page, "after">, after = 1) =>
+          Effect.map(journal.read(sessionId, { after, ...page }), (events) => events.map(({ seq }) => seq))
+        assert.deepStrictEqual(yield* pageOf({ bytes: 1 }), [2])
+        assert.deepStrictEqual(yield* pageOf({ bytes: 3000 }), [2, 3])
+        assert.deepStrictEqual(yield* pageOf({ bytes: 3000, limit: 1 }), [2])
+        assert.deepStrictEqual(yield* pageOf({ bytes: 1_000_000 }), [2, 3, 4, 5])
+        assert.deepStrictEqual(yield* pageOf({ bytes: 1, types: ["inbox.admitted"] }, 3), [4])
+        assert.deepStrictEqual([...(yield* journal.heads([sessionId, Owned.freshId()]))], [[sessionId, 5]])
+        assert.strictEqual((yield* journal.heads([])).size, 0)
       })
     )
 

@@ -36,6 +36,6 @@ describe("EventHub", () => {
         seen.map((each) => (each._tag === "Event" ? each.event.type : each._tag)),
         ["session.created", "inbox.admitted"]
       )
-    }).pipe(Effect.provide(Layer.mergeAll(MemoryStore.layer, Hub.layer)))
+    }).pipe(Effect.provide(Layer.provideMerge(Hub.layer, MemoryStore.layer)))
   )
 })

@@ -2,9 +2,13 @@ import { assert, it } from "@effect/vitest"
 import { StorageUnavailable } from "@turnstep/core/TurnError"
 import { Sessions } from "@turnstep/runtime/Session"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Scope from "effect/Scope"
 import * as Server from "../fixtures/Server.ts"
 
 /** A server whose storage meets an accident whenever it lists sessions, and what it logged. */
@@ -39,6 +43,31 @@ it.live("says that the database is away, to requests and to who asks whether it 
     const ready = yield* server.json("/readyz")
     assert.deepInclude(ready.body, { status: 503, code: "storage-unavailable" })
     assert.strictEqual((yield* server.fetch("/healthz")).status, 200)
+  })
+)
+
+it.live("answers who reads within ten seconds, whatever storage does", () =>
+  Effect.gen(function* () {
+    const { server } = yield* serverWith(Effect.uninterruptible(Effect.never))
+    const listed = yield* server.json("/api/sessions")
+    assert.deepInclude(listed.body, { status: 503, code: "storage-unavailable" })
+  })
+)
+
+it.live("refuses in words what the end of the server cuts off", () =>
+  Effect.gen(function* () {
+    const isAsked = yield* Deferred.make<void>()
+    const never = Effect.andThen(Deferred.succeed(isAsked, undefined), Effect.uninterruptible(Effect.never))
+    const sessions = Layer.mock(Sessions, { get: () => never })
+    const scope = yield* Scope.make()
+    const built = yield* Layer.buildWithScope(Server.layer(sessions), scope)
+    const { json } = Context.get(built, Server.TestServer)
+    const sent = yield* Effect.forkChild(json("/api/sessions/s/messages", { method: "POST", body: { text: "x" } }))
+    yield* Deferred.await(isAsked)
+    yield* Scope.close(scope, Exit.void)
+    const { body, status } = yield* Fiber.join(sent)
+    assert.deepStrictEqual([status, body["code"]], [503, "shutting-down"])
+    assert.include(String(body["detail"]), "idempotency key")
   })
 )
 

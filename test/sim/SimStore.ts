@@ -198,6 +198,7 @@ export const make = Effect.fnUntraced(function* (options: {
       ),
     read: (id, page) => through(host, memory.read(id, page)),
     resultOf: (id, callId) => through(host, memory.resultOf(id, callId)),
+    heads: (ids) => Effect.suspend(() => (isAway(host) ? Effect.die(new StorageAway("outage")) : memory.heads(ids))),
     summary: memory.summary,
     list: memory.list,
     unattended: (agents, limit) =>

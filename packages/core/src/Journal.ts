@@ -79,11 +79,32 @@ export interface Decided<A> {
   readonly digest?: string | undefined
 }
 
-/** A page of a session's log. `limit` counts events; without it the page reaches to the end. */
+/** A page of a session's log. Without `limit` and `bytes` it reaches to the end. */
 export interface Page {
   readonly after: number
+  /** Events at most. */
   readonly limit?: number | undefined
+  /** Bytes of data after which no further event begins: a page has at least one event, and at most one that is larger. */
+  readonly bytes?: number | undefined
   readonly types?: ReadonlyArray<Type> | undefined
+}
+
+/** The bytes an event's data has on record. */
+export const bytesOf = (data: unknown): number => encoder.encode(JSON.stringify(data)).length
+
+const encoder = new TextEncoder()
+
+/** The first events of a page that fit it. */
+export const fitting = (events: ReadonlyArray<TurnEvent>, { bytes, limit }: Page): ReadonlyArray<TurnEvent> => {
+  const counted = limit === undefined ? events : events.slice(0, limit)
+  if (bytes === undefined) return counted
+  let before = 0
+  const end = counted.findIndex(({ data }) => {
+    const isOver = before >= bytes
+    before += bytesOf(data)
+    return isOver
+  })
+  return end < 0 ? counted : counted.slice(0, end)
 }
 
 export class Journal extends Context.Service<
@@ -106,6 +127,8 @@ export class Journal extends Context.Service<
     readonly read: (sessionId: SessionId, page: Page) => Effect.Effect<ReadonlyArray<TurnEvent>>
     /** The result of a call, found by its id without reading the log; `undefined` for a call that has none. */
     readonly resultOf: (sessionId: SessionId, callId: CallId) => Effect.Effect<DataOf<"call.completed"> | undefined>
+    /** The last sequence numbers of these sessions, as far as there are such. */
+    readonly heads: (sessionIds: ReadonlyArray<SessionId>) => Effect.Effect<ReadonlyMap<SessionId, number>>
     readonly summary: (sessionId: string) => Effect.Effect<Option.Option<Summary>>
     /** Sessions in the order of their creation, newest first; `before` is the id a former page ended with. */
     readonly list: (page: {

@@ -14,7 +14,7 @@ import * as Result from "effect/Result"
 import { Claim } from "./Claim.ts"
 import type { ItemId, SessionId, TurnId } from "./Ids.ts"
 import * as Ids from "./Ids.ts"
-import { Journal, SeqBehind } from "./Journal.ts"
+import { fitting, Journal, SeqBehind } from "./Journal.ts"
 import type * as JournalPort from "./Journal.ts"
 import type { OpenTurn } from "./OpenTurn.ts"
 import * as SessionState from "./SessionState.ts"
@@ -83,7 +83,7 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
       const types = page.types === undefined ? undefined : new Set<string>(page.types)
       const rest = (entries.get(sessionId)?.events ?? []).slice(page.after)
       const wanted = types === undefined ? rest : rest.filter((event) => types.has(event.type))
-      return page.limit === undefined ? wanted : wanted.slice(0, page.limit)
+      return fitting(wanted, page)
     }),
   resultOf: (sessionId, callId) =>
     Effect.sync(() => {
@@ -91,6 +91,11 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
         .get(sessionId)
         ?.events.findLast((event) => event.type === "call.completed" && event.data.callId === callId)
       return found?.type === "call.completed" ? found.data : undefined
+    }),
+  heads: (sessionIds) =>
+    Effect.sync(() => {
+      const known = sessionIds.flatMap((id) => entries.get(id) ?? [])
+      return new Map(known.map(({ sessionId, state }) => [sessionId, state.seq]))
     }),
   summary: (sessionId) => Effect.sync(() => Option.map(Option.fromUndefinedOr(entries.get(sessionId)), summaryOf)),
   list: ({ before, limit }) =>

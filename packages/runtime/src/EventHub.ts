@@ -4,12 +4,14 @@
  * Owns: handing them to whoever listens, and the text of the answer in progress for those who come late.
  * Does not own: the record (`Journal`); a listener that was too slow, or that hears a gap, reads it there.
  *
- * - H1. A listener never slows the Turn: its queue is bounded, and when it is full the listener is told so and dropped.
- * - H2. A listener of a session that is driven elsewhere is told to look into the journal every second, and once more when
- *   the session is driven here.
+ * - H1. A listener never slows the Turn: its queue is bounded, in number and in bytes, and when it is full the listener is
+ *   told so and dropped. In the place of a large event stands the advice to look into the journal.
+ * - H2. A listener of a session that is driven elsewhere is told to look into the journal within a second of what is written
+ *   there, and once more when the session is driven here. One question a second finds out for all listeners.
  * - H3. An ear hears in the publisher's own stack, and nothing is kept for it: it must be quick, and must not throw.
  */
 import type { SessionId, TurnId } from "@turnstep/core/Ids"
+import { Journal } from "@turnstep/core/Journal"
 import type { Ephemeral, TurnEvent } from "@turnstep/core/TurnEvent"
 import type * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -31,8 +33,8 @@ export interface Partial {
   readonly reasoning: string
 }
 
-/** A listener's queue; it ends when the listener was dropped (H1) or the hub closes. */
-export type Listener = Queue.Dequeue<Heard, Cause.Done>
+/** Takes all that was heard since, and waits for something; ends when the listener was dropped (H1) or the hub closes. */
+export type Listener = Effect.Effect<ReadonlyArray<Heard>, Cause.Done>
 
 /** What is told to who waits for one event: events as they are committed, or the advice to look into the journal. */
 export type Ear = (news: ReadonlyArray<TurnEvent> | "look") => void
@@ -55,39 +57,53 @@ export class EventHub extends Context.Service<
   }
 >()("runtime/EventHub") {}
 
-/** How many events a listener may be behind (H1). */
+/** How many events, and how many characters of them, a listener may be behind (H1). */
 const capacity = 8192
+const maxLength = 1024 * 1024
 
-/** How often listeners of sessions that are driven elsewhere look (H2). */
-const lookEvery = Duration.seconds(1)
+/** Characters of an event that a listener is told of, and not told itself (H1). */
+const large = 64 * 1024
 
-interface Topic {
-  readonly listeners: Set<Queue.Queue<Heard, Cause.Done>>
-  readonly ears: Set<Ear>
-  partial: Partial | undefined
+/** How often the hub asks for news of sessions that are driven elsewhere (H2). */
+const askEvery = Duration.seconds(1)
+
+/** A listener's queue, and the characters in it. */
+interface Place {
+  readonly queue: Queue.Queue<Heard, Cause.Done>
+  length: number
 }
 
-export const layer: Layer.Layer<EventHub> = Layer.effect(
+interface Topic {
+  readonly listeners: Set<Place>
+  readonly ears: Set<Ear>
+  partial: Partial | undefined
+  /** The last sequence number that listeners were told to look for; none before the first time. */
+  head: number | undefined
+}
+
+export const layer: Layer.Layer<EventHub, never, Journal> = Layer.effect(
   EventHub,
   Effect.gen(function* () {
+    const journal = yield* Journal
     const topics = new Map<SessionId, Topic>()
     const driven = new Set<SessionId>()
     let isClosed = false
     const topic = (sessionId: SessionId): Topic => {
       let found = topics.get(sessionId)
       if (found === undefined)
-        topics.set(sessionId, (found = { listeners: new Set(), ears: new Set(), partial: undefined }))
+        topics.set(sessionId, (found = { listeners: new Set(), ears: new Set(), partial: undefined, head: undefined }))
       return found
     }
-    const send = (found: Topic, heard: Heard): void => {
-      for (const listener of found.listeners) {
-        if (Queue.offerUnsafe(listener, heard)) continue
-        found.listeners.delete(listener)
-        Queue.endUnsafe(listener)
+    const send = (found: Topic, heard: Heard, length: number): void => {
+      for (const place of found.listeners) {
+        place.length += length
+        if (place.length <= maxLength && Queue.offerUnsafe(place.queue, heard)) continue
+        found.listeners.delete(place)
+        Queue.endUnsafe(place.queue)
       }
     }
     const look = (found: Topic): void => {
-      send(found, { look: true })
+      send(found, { look: true }, 0)
       for (const ear of found.ears) ear("look")
     }
     const forget = (sessionId: SessionId, found: Topic): void => {
@@ -106,16 +122,30 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
             forget(sessionId, found)
           })
       )
-    yield* Effect.sync(() => {
-      for (const [sessionId, found] of topics) {
-        if (!driven.has(sessionId)) look(found)
-      }
-    }).pipe(Effect.schedule(Schedule.spaced(lookEvery)), Effect.forkScoped)
+    const ask = Effect.suspend(() => {
+      const asked = [...topics.keys()].filter((sessionId) => !driven.has(sessionId))
+      if (asked.length === 0) return Effect.void
+      return Effect.map(journal.heads(asked), (heads) => {
+        for (const sessionId of asked) {
+          const found = topics.get(sessionId)
+          const head = heads.get(sessionId)
+          if (found === undefined || head === undefined || head === found.head) continue
+          found.head = head
+          look(found)
+        }
+      })
+    })
+    yield* ask.pipe(
+      // Storage that is away is told of by whoever needs it; the next second asks again.
+      Effect.catchDefect(() => Effect.void),
+      Effect.schedule(Schedule.spaced(askEvery)),
+      Effect.forkScoped
+    )
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         isClosed = true
         for (const { ears, listeners } of topics.values()) {
-          for (const listener of listeners) Queue.endUnsafe(listener)
+          for (const { queue } of listeners) Queue.endUnsafe(queue)
           for (const ear of ears) ear("look")
         }
         topics.clear()
@@ -140,7 +170,7 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
               // Whoever drives the session next, the answer that was in progress here is void.
               if (partial !== undefined) {
                 const { step, turnId } = partial
-                send(found, { ephemeral: { type: "step.reset", turnId, step, reason: "let-go" } })
+                send(found, { ephemeral: { type: "step.reset", turnId, step, reason: "let-go" } }, overhead)
               }
               forget(sessionId, found)
             })
@@ -151,7 +181,9 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
         if (found === undefined) return
         for (const event of events) {
           if (endsAnswer(event)) found.partial = undefined
-          send(found, { event })
+          const length = found.listeners.size === 0 ? 0 : lengthOf(event.data)
+          if (length > large) send(found, { look: true }, 0)
+          else send(found, { event }, length)
         }
         for (const ear of found.ears) ear(events)
         forget(sessionId, found)
@@ -159,24 +191,33 @@ export const layer: Layer.Layer<EventHub> = Layer.effect(
       show: (sessionId, ephemeral) => {
         const found = topic(sessionId)
         found.partial = grow(found.partial, ephemeral)
-        send(found, { ephemeral })
+        if (found.listeners.size > 0) send(found, { ephemeral }, lengthOf(ephemeral))
         forget(sessionId, found)
       },
       overhear: (sessionId, ear) =>
         Effect.suspend(() => (isClosed ? Effect.void : join(sessionId, ({ ears }) => ears, ear))),
       listen: (sessionId) =>
         Effect.gen(function* () {
-          const listener = yield* Queue.make<Heard, Cause.Done>({ capacity, strategy: "dropping" })
+          const queue = yield* Queue.make<Heard, Cause.Done>({ capacity, strategy: "dropping" })
+          const place: Place = { queue, length: 0 }
+          const heard = Effect.map(Queue.takeAll(queue), (all): ReadonlyArray<Heard> => {
+            place.length = 0
+            return all
+          })
           if (isClosed) {
-            Queue.endUnsafe(listener)
-            return { heard: listener, partial: undefined }
+            Queue.endUnsafe(queue)
+            return { heard, partial: undefined }
           }
-          yield* join(sessionId, ({ listeners }) => listeners, listener)
-          return { heard: listener, partial: topic(sessionId).partial }
+          yield* join(sessionId, ({ listeners }) => listeners, place)
+          return { heard, partial: topic(sessionId).partial }
         })
     })
   })
 )
+
+/** Characters of what is heard, as JSON, and of what comes with it. */
+const lengthOf = (heard: unknown): number => overhead + JSON.stringify(heard).length
+const overhead = 100
 
 const endsAnswer = (event: TurnEvent): boolean =>
   event.type === "message.added" || event.type === "turn.settled" || event.type === "step.started"

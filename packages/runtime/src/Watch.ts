@@ -8,25 +8,47 @@
  * - W3. Nothing is shown of an answer or a call that the events seen before say is over.
  */
 import * as Ids from "@turnstep/core/Ids"
-import type { Journal } from "@turnstep/core/Journal"
+import { bytesOf, type Journal } from "@turnstep/core/Journal"
 import { ItemSettled, RuntimeClosed, TurnFailed } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as TurnEvent from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Option from "effect/Option"
-import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Ear, EventHub, Heard, Partial } from "./EventHub.ts"
 import type { Seen, TurnOutcome } from "./Session.ts"
 
-/** Events read from the journal at once. */
+/** Events read from the journal at once, and the bytes after which no further one is read. */
 const pageSize = 500
+const pageBytes = 256 * 1024
 
 interface Position {
   readonly last: number
   readonly isLive: boolean
+}
+
+/**
+ * Reads on from a sequence number, page by page: each page is at most twice as long as what the one before could take, so
+ * that storage does not measure hundreds of large events to give one of them.
+ */
+const pages = (journal: Journal["Service"], sessionId: Ids.SessionId) => {
+  let limit = 16
+  return Effect.fnUntraced(function* (after: number) {
+    const events = yield* journal.read(sessionId, { after, limit, bytes: pageBytes })
+    const isCounted = events.length === limit
+    const isLast = !isCounted && !isLong(events)
+    limit = Math.min(pageSize, isCounted ? 2 * limit : Math.max(1, 2 * events.length))
+    if (isLast) limit = pageSize
+    return { events, isLast }
+  })
+}
+
+/** Whether a page may have ended for its bytes. Half of them are enough: what was read may be shorter than its record. */
+const isLong = (events: ReadonlyArray<TurnEvent.TurnEvent>): boolean => {
+  let bytes = 0
+  return events.some(({ data }) => (bytes += bytesOf(data)) >= pageBytes / 2)
 }
 
 /** Everything after a sequence number (W1, W2). */
@@ -42,22 +64,22 @@ export const stream = (
       /** What was heard, and waits until what came before it is read. */
       let heardBefore: ReadonlyArray<Heard> = []
       const over = makeOver()
+      const read = pages(journal, sessionId)
       const show = (events: ReadonlyArray<TurnEvent.TurnEvent>): ReadonlyArray<Seen> => {
         events.forEach(over.note)
         return events.map((event): Seen => ({ _tag: "Event", event }))
       }
       const page = Effect.fnUntraced(function* (position: Position) {
         if (position.isLive) return yield* live(position.last)
-        const events = yield* journal.read(sessionId, { after: position.last, limit: pageSize })
+        const { events, isLast: isLive } = yield* read(position.last)
         const last = events.at(-1)?.seq ?? position.last
-        const isLive = events.length < pageSize
         const seen = [...show(events)]
         if (snapshot !== undefined && over.isAnswered(snapshot)) snapshot = undefined
         if (isLive && snapshot !== undefined) seen.push({ _tag: "Snapshot", snapshot })
         return [seen, Option.some({ last, isLive })] as const
       })
       const live = Effect.fnUntraced(function* (from: number) {
-        const news = heardBefore.length > 0 ? Option.some(heardBefore) : yield* Effect.option(Queue.takeAll(heard))
+        const news = heardBefore.length > 0 ? Option.some(heardBefore) : yield* Effect.option(heard)
         if (Option.isNone(news)) return [[] as ReadonlyArray<Seen>, Option.none<Position>()] as const
         heardBefore = []
         const seen: Array<Seen> = []
@@ -74,10 +96,10 @@ export const stream = (
           if ("event" in item ? item.event.seq <= last : hasLooked) continue
           hasLooked ||= "look" in item
           const isNext = "event" in item && item.event.seq === last + 1
-          const missed = isNext ? [item.event] : yield* journal.read(sessionId, { after: last, limit: pageSize })
-          seen.push(...show(missed))
-          last = missed.at(-1)?.seq ?? last
-          if (missed.length < pageSize) continue
+          const missed = isNext ? { events: [item.event], isLast: true } : yield* read(last)
+          seen.push(...show(missed.events))
+          last = missed.events.at(-1)?.seq ?? last
+          if (missed.isLast) continue
           heardBefore = news.value.slice(index) // There may be more of it.
           break
         }
@@ -99,7 +121,7 @@ export interface Watcher {
 /** The watcher of a session. */
 export const watcher = (journal: Journal["Service"], hub: EventHub["Service"], sessionId: Ids.SessionId): Watcher => ({
   sessionId,
-  read: (after) => journal.read(sessionId, { after, limit: pageSize }),
+  read: (after) => journal.read(sessionId, { after, limit: pageSize, bytes: pageBytes }),
   overhear: (ear) => hub.overhear(sessionId, ear),
   isOver: hub.isClosed
 })
@@ -237,7 +259,7 @@ const first = Effect.fnUntraced(function* <A>(
     isMissing = false
     const events = yield* watcher.read(last)
     take(events)
-    if (Option.isNone(answer()) && events.length < pageSize && !isMissing) {
+    if (Option.isNone(answer()) && events.length < pageSize && !isLong(events) && !isMissing) {
       isLive = true
       yield* bell.await
       yield* Effect.yieldNow // out of the publisher's stack

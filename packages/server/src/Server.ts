@@ -6,7 +6,7 @@
  *
  * - V1. It ends in this order: streams say goodbye, requests under way are answered, connections are closed. Whoever
  *   provides the runtime closes it after that.
- * - V2. Closing takes as long as the slowest request, and at most about a second.
+ * - V2. Closing takes as long as the slowest request, and at most about two seconds.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import type { Sessions } from "@turnstep/runtime/Session"
@@ -37,6 +37,7 @@ import * as SpillHandlers from "./http/SpillHandlers.ts"
 import * as Streams from "./http/Streams.ts"
 import * as SystemHandlers from "./http/SystemHandlers.ts"
 import * as TurnHandlers from "./http/TurnHandlers.ts"
+import * as UnderWay from "./http/UnderWay.ts"
 import { version } from "./Version.ts"
 
 /** The address cannot be listened on. */
@@ -93,7 +94,11 @@ export const layer = (options: Options): Layer.Layer<HttpServer.HttpServer, Addr
   const served = HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
     Layer.provide([access, about, SecureRandom.layerWebCrypto])
   )
-  return goodbye.pipe(Layer.provide(served), Layer.provide(Streams.layer), Layer.provideMerge(listening(options)))
+  return goodbye.pipe(
+    Layer.provide(served),
+    Layer.provide([Streams.layer, UnderWay.layer]),
+    Layer.provideMerge(listening(options))
+  )
 }
 
 const handlers = Layer.mergeAll(
@@ -113,10 +118,14 @@ const routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Docs.layer, Metrics.lay
 
 /** Built on the routes, so it is closed before them (V1). */
 const goodbye = Layer.effectDiscard(
-  Effect.flatMap(Streams.Streams, (streams) => Effect.addFinalizer(() => streams.close))
+  Effect.gen(function* () {
+    const streams = yield* Streams.Streams
+    const underWay = yield* UnderWay.UnderWay
+    yield* Effect.addFinalizer(() => Effect.andThen(streams.close, underWay.close))
+  })
 )
 
-/** V2 */
+/** How long connections are waited for that still have to take their answer (V2). */
 const grace = "1 second"
 
 /** Node's server. What the grace did not end is closed under it, before Node waits for the last connection. */

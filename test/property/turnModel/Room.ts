@@ -145,6 +145,7 @@ const journalOf = (journal: Journal["Service"], { through, write }: Wire.Wire, i
   admit: (session, lookup, decide) => through(journal.admit(session, lookup, decide)),
   read: (session, page) => through(journal.read(session, page)),
   resultOf: (session, callId) => through(journal.resultOf(session, callId)),
+  heads: (sessions) => through(journal.heads(sessions)),
   summary: (session) => through(journal.summary(session)),
   list: (page) => through(journal.list(page)),
   // Others of the same storage are none of its business, however many they are.

@@ -80,12 +80,18 @@ const make = Effect.gen(function* () {
     lock.withLock(sessionId, admitNow(sessionId, lookup, decide)).pipe(Effect.uninterruptible)
   )
 
-  const read = Effect.fn("SqlJournal.read")(function* (sessionId, { after, limit, types }) {
+  const read = Effect.fn("SqlJournal.read")(function* (sessionId, { after, bytes, limit, types }) {
     const ofTypes = types === undefined ? sql`` : sql`and e.type = any(${types}::text[])`
-    const rows = yield* sql<EventRow>`
+    const page = sql`
       select e.seq, e.at, e.type, e.data from sessions s join events e on e.session_no = s.session_no
       where s.session_id = ${sessionId} and e.seq > ${after} ${ofTypes}
-      order by e.seq limit ${limit ?? null}`.pipe(retryDisconnect, orUnavailable)
+      order by e.seq limit ${limit ?? null}`
+    const fitting = sql`
+      select seq, at, type, data from (
+        select page.*, sum(octet_length(data::text)) over (order by seq) - octet_length(data::text) as before
+        from (${page}) page) measured
+      where before < ${bytes ?? null} order by seq`
+    const rows = yield* sql<EventRow>`${bytes === undefined ? page : fitting}`.pipe(retryDisconnect, orUnavailable)
     return rows.map(eventOf)
   }) satisfies Journal["Service"]["read"]
 
@@ -101,6 +107,13 @@ const make = Effect.gen(function* () {
     const event = row === undefined ? undefined : eventOf(row)
     return event?.type === "call.completed" ? event.data : undefined
   }) satisfies Journal["Service"]["resultOf"]
+
+  const heads = Effect.fn("SqlJournal.heads")(function* (sessionIds) {
+    const rows = yield* sql<{ readonly id: SessionId; readonly seq: number }>`
+      select s.session_id as id, s.next_seq - 1 as seq from sessions s
+      where s.session_id = any(${sessionIds}::text[])`.pipe(retryDisconnect, orUnavailable)
+    return new Map(rows.map(({ id, seq }) => [id, seq]))
+  }) satisfies Journal["Service"]["heads"]
 
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
     if (!isSessionId(sessionId)) return Option.none()
@@ -135,7 +148,7 @@ const make = Effect.gen(function* () {
       s.created_at as created, s.updated_at as updated`
   )
 
-  return Journal.of({ create, append, admit, read, resultOf, summary, list, unattended })
+  return Journal.of({ create, append, admit, read, resultOf, heads, summary, list, unattended })
 })
 
 /** Needs the schema of `Migrations`. */

@@ -159,6 +159,11 @@ const table = {
     title: "The database cannot be reached",
     hint: "Send the request again in a moment, with the same idempotency key if it has one."
   },
+  "too-many-downloads": {
+    status: 503,
+    title: "Too many downloads are under way",
+    hint: "Send the request again in a moment, or end another download."
+  },
   "too-many-streams": {
     status: 503,
     title: "Too many event streams are open",

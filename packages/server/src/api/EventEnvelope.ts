@@ -52,8 +52,23 @@ export const StreamOpened = ephemeral("stream.opened", { after: Count })
 /** The answer in progress, for a reader who comes in the middle of it; deltas go on from the lengths of its texts. */
 export const StreamSnapshot = ephemeral("stream.snapshot", { text: Schema.String, reasoning: Schema.String })
 
-/** The last event of a stream (never left out by the server): why it ends. After `shutdown` and `lagged`, connect again. */
-export const StreamClosed = ephemeral("stream.closed", { reason: Schema.Literals(["turn-end", "shutdown", "lagged"]) })
+/**
+ * Why a stream ends. `turn-end`: it was to end there. `shutdown`, `lagged` (the reader was too slow), `expired` (an hour is
+ * over), `storage-unavailable`: connect again, after the last with a pause. `failed`: the record cannot be read on from
+ * here, and connecting again does not help.
+ */
+export const ClosingReason = Schema.Literals([
+  "turn-end",
+  "shutdown",
+  "lagged",
+  "expired",
+  "storage-unavailable",
+  "failed"
+])
+export type ClosingReason = typeof ClosingReason.Type
+
+/** The last event of a stream; the server never leaves it out. */
+export const StreamClosed = ephemeral("stream.closed", { reason: ClosingReason })
 
 /** What is shown but not kept (E1). */
 export const EphemeralEvent = Schema.Union([Delta, StepReset, CallProgress, StreamOpened, StreamSnapshot, StreamClosed])

@@ -13,7 +13,7 @@ import * as Ids from "@turnstep/core/Ids"
 import type { Ephemeral, Fact, TurnEvent } from "@turnstep/core/TurnEvent"
 import type { Partial } from "@turnstep/runtime/EventHub"
 import * as DateTime from "effect/DateTime"
-import type { EphemeralEvent } from "../api/EventEnvelope.ts"
+import type { ClosingReason, EphemeralEvent } from "../api/EventEnvelope.ts"
 import { version } from "../api/EventEnvelope.ts"
 
 /** The envelope of a recorded event, as JSON (W2). */
@@ -57,7 +57,7 @@ export const openingFrame = (sessionId: SessionId, after: number): string =>
   `retry: 1000\n${transportFrame(sessionId, { type: "stream.opened", data: { after } })}`
 
 /** The last words of a stream. */
-export const closingFrame = (sessionId: SessionId, reason: "turn-end" | "shutdown" | "lagged"): string =>
+export const closingFrame = (sessionId: SessionId, reason: ClosingReason): string =>
   transportFrame(sessionId, { type: "stream.closed", data: { reason } })
 
 /** A comment, so that nobody between takes a quiet connection for a dead one. */

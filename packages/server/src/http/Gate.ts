@@ -23,6 +23,7 @@ import { Access, denial } from "./Access.ts"
 import * as Docs from "./Docs.ts"
 import * as Problem from "./Problem.ts"
 import { Streams } from "./Streams.ts"
+import { UnderWay } from "./UnderWay.ts"
 
 /** Paths that need no token (G2). */
 export const publicPaths: ReadonlySet<string> = new Set(["/", "/healthz", "/readyz", ...Docs.paths])
@@ -32,6 +33,7 @@ export const layer = HttpRouter.middleware(
   Effect.gen(function* () {
     const access = yield* Access
     const streams = yield* Streams
+    const underWay = yield* UnderWay
     const random = yield* SecureRandom.SecureRandom
     return (routed) =>
       Effect.flatMap(HttpServerRequest, (request) => {
@@ -43,7 +45,7 @@ export const layer = HttpRouter.middleware(
             refusal(ApiError.make("shutting-down", instance, "The server takes no requests any more."))
           )
         }
-        return Effect.catchCause(routed, (cause) => {
+        return Effect.catchCause(underWay.waitFor(routed), (cause) => {
           if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
           if (isRouteNotFound(cause)) return Effect.succeed(notRouted(request.method, instance))
           return Effect.map(Problem.fromCause(cause, instance), (error) => Problem.response(error))

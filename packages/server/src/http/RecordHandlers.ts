@@ -60,7 +60,8 @@ export const layer = HttpApiBuilder.group(
           headers["last-event-id"] === undefined ? "/query/after" : "/headers/last-event-id"
         )
         const wanted = types === undefined ? undefined : new Set(types)
-        return yield* streams.open({ session, after, types: wanted, until, status: 200 })
+        const open = yield* streams.place
+        return yield* open({ session, after, types: wanted, until, status: 200 })
       })
     })
   })

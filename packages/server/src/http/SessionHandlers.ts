@@ -39,6 +39,8 @@ export const layer = HttpApiBuilder.group(
             `Without \`import\` the body has more than ${bodyBytes} characters.`
           )
         }
+        const stream =
+          payload.input !== undefined && Page.wantsStream(headers.accept) ? yield* streams.place : undefined
         // Read before anything is made, so that what cannot be read leaves nothing behind.
         const history = payload.import === undefined ? undefined : Import.read(payload.import)
         if (history !== undefined && "_tag" in history) return yield* Problem.refusing(Effect.fail(history))
@@ -50,9 +52,9 @@ export const layer = HttpApiBuilder.group(
         const admission = yield* Problem.refusing(
           session.send(payload.input, { delivery: "start", ...(key === undefined ? {} : { clientKey: key }) })
         )
-        if (Page.wantsStream(headers.accept)) {
+        if (stream !== undefined) {
           const until = { seq: Number.POSITIVE_INFINITY }
-          return yield* streams.open({ session, after: 0, types: undefined, until, status: 201 })
+          return yield* stream({ session, after: 0, types: undefined, until, status: 201 })
         }
         const admitted = admittedBody(admission)
         return yield* created({ ...(yield* told), ...imported, admitted }, isReplayed)

@@ -6,11 +6,14 @@
  *
  * - R1. A stream ends with `stream.closed` and its reason; only a lost connection ends without.
  * - R2. A batch of the watch is one text, and one write.
- * - R3. A reader who is too slow holds one batch here and a bounded number of events in the hub, which then drops it.
- * - R4. When the server stops, streams end first: nothing else can wait for connections that never end by themselves.
+ * - R3. A reader who is too slow holds one batch here and a bounded number of events in the hub, which then drops it. One who
+ *   takes nothing for half a minute is hung up on, and its place is free.
+ * - R4. No stream lasts longer than an hour: what was allowed once is not allowed for good.
+ * - R5. When the server stops, streams end first: nothing else can wait for connections that never end by themselves.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type { Seen, Session } from "@turnstep/runtime/Session"
+import { StorageUnavailable } from "@turnstep/core/TurnError"
 import { isTerminal, type Type } from "@turnstep/core/TurnEvent"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -43,43 +46,72 @@ export interface Reading {
 export class Streams extends Context.Service<
   Streams,
   {
-    /** A response that streams until the reader leaves, the reading is over or the server stops. */
-    readonly open: (
-      reading: Reading
-    ) => Effect.Effect<HttpServerResponse.HttpServerResponse, ApiError, HttpServerRequest | Scope.Scope>
-    /** Ends every stream and lets no new one begin (R4). */
+    /**
+     * Takes a place, until the request is over, for a response that streams until the reader leaves, the reading is over or
+     * the server stops. A request that also does something takes it first: refused later, it would be sent again.
+     */
+    readonly place: Effect.Effect<
+      (reading: Reading) => Effect.Effect<HttpServerResponse.HttpServerResponse, never, HttpServerRequest>,
+      ApiError,
+      HttpServerRequest | Scope.Scope
+    >
+    /** Takes a place among the downloads, until the request is over. */
+    readonly download: Effect.Effect<void, ApiError, HttpServerRequest | Scope.Scope>
+    /** Ends every stream and lets no new one begin (R5). */
     readonly close: Effect.Effect<void>
     readonly isClosing: () => boolean
   }
 >()("server/Streams") {}
 
-/** Streams a process serves at once. */
+/** Streams, and downloads of large outputs, that a process serves at once. */
 export const maxStreams = 256
+export const maxDownloads = 64
 
 /** How long a stream may be silent. */
 const heartbeat = Duration.seconds(15)
+
+/** How long a reader may take nothing of what was written to it (R3). */
+export const patience = Duration.seconds(30)
+
+/** How long a stream may last (R4). */
+const life = Duration.hours(1)
 
 export const layer: Layer.Layer<Streams> = Layer.effect(
   Streams,
   Effect.sync(() => {
     const closing = Latch.makeUnsafe(false)
-    let open = 0
+    const streams = places(
+      maxStreams,
+      Problem.refuse("too-many-streams", `${maxStreams} event streams are open already.`)
+    )
+    const downloads = places(
+      maxDownloads,
+      Problem.refuse("too-many-downloads", `${maxDownloads} downloads are under way already.`)
+    )
     return Streams.of({
       close: Effect.asVoid(closing.open),
       isClosing: () => closing.isOpen(),
-      open: Effect.fnUntraced(function* (reading) {
-        if (open >= maxStreams) {
-          return yield* Problem.refuse("too-many-streams", `${maxStreams} event streams are open already.`)
-        }
-        open++
-        yield* Effect.addFinalizer(() => Effect.sync(() => open--))
-        const response = NodeHttpServerRequest.toServerResponse(yield* HttpServerRequest) as ServerResponse
-        const body = Stream.fromEffectDrain(written(reading, closing, response))
-        return HttpServerResponse.stream(body, { status: reading.status, contentType: mediaType, headers })
-      })
+      download: downloads,
+      place: Effect.as(streams, (reading) =>
+        Effect.map(HttpServerRequest, (request) => {
+          const response = NodeHttpServerRequest.toServerResponse(request) as ServerResponse
+          const body = Stream.fromEffectDrain(written(reading, closing, response))
+          return HttpServerResponse.stream(body, { status: reading.status, contentType: mediaType, headers })
+        })
+      )
     })
   })
 )
+
+/** So many at once: takes a place until the scope closes, or refuses. */
+const places = <E, R>(most: number, refuse: Effect.Effect<never, E, R>) => {
+  let taken = 0
+  return Effect.suspend((): Effect.Effect<void, E, R | Scope.Scope> => {
+    if (taken >= most) return refuse
+    taken++
+    return Effect.addFinalizer(() => Effect.sync(() => taken--))
+  })
+}
 
 const mediaType = "text/event-stream"
 const headers = { "cache-control": "no-store", "x-accel-buffering": "no" }
@@ -100,18 +132,34 @@ const written = (reading: Reading, closing: Latch.Latch, response: ServerRespons
       Effect.forever,
       Effect.forkScoped({ startImmediately: true })
     )
-    const reason = yield* Effect.raceFirst(pump(reading, write), Effect.as(closing.await, "shutdown" as const))
+    const reason = yield* Effect.raceAllFirst<Effect.Effect<Reason>>([
+      pump(reading, write),
+      Effect.as(closing.await, "shutdown"),
+      Effect.as(Effect.sleep(life), "expired")
+    ])
     yield* write(EventWriter.closingFrame(session.id, reason))
   }).pipe(Effect.scoped)
 
-/** Waits until the connection takes more (R3). A connection that is lost ends the request, and with it this wait. */
-const drained = (response: ServerResponse): Effect.Effect<void> =>
-  Effect.callback((resume) => {
+/**
+ * Waits until the connection takes more, and hangs up when that takes too long (R3). A connection that is lost ends the
+ * request, and with it this wait.
+ */
+export const drained = (response: ServerResponse): Effect.Effect<void> =>
+  Effect.callback<void>((resume) => {
     if (!response.writableNeedDrain) return resume(Effect.void)
     const drain = () => resume(Effect.void)
     response.once("drain", drain)
     return Effect.sync(() => response.off("drain", drain))
-  })
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: patience,
+      orElse: () =>
+        Effect.andThen(
+          Effect.sync(() => response.destroy()),
+          Effect.never
+        )
+    })
+  )
 
 /** Writes what is seen, batch by batch (R2), until the reading is over or the watch ends (R3). */
 const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>): Effect.Effect<Reason> =>
@@ -119,15 +167,21 @@ const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>)
     const { after, session, until } = reading
     if (until !== undefined && after >= until.seq) return "turn-end" as const
     const pull = yield* Stream.toPull(session.watch(after))
-    for (;;) {
-      const batch = textOf(reading, yield* pull)
-      if (batch.text !== "") yield* write(batch.text)
-      if (batch.isLast) return "turn-end" as const
-    }
+    // No name holds a batch while it is written: what a slow reader has not taken is in the connection, and only there.
+    const next = Effect.flatMap(pull, (seen) => {
+      const { isLast, text } = textOf(reading, seen)
+      return text === "" ? Effect.succeed(isLast) : Effect.as(write(text), isLast)
+    })
+    yield* Effect.repeat(next, { until: (isLast) => isLast })
+    return "turn-end" as const
   }).pipe(
     Effect.scoped,
     Pull.catchDone(() => Effect.succeed("lagged" as const)),
-    Effect.catchDefect((defect) => Effect.as(Effect.logError("an event stream failed", defect), "lagged" as const))
+    Effect.catchDefect((defect) =>
+      defect instanceof StorageUnavailable
+        ? Effect.succeed("storage-unavailable" as const)
+        : Effect.as(Effect.logError("an event stream failed", defect), "failed" as const)
+    )
   )
 
 const textOf = (reading: Reading, seen: ReadonlyArray<Seen>): { readonly text: string; readonly isLast: boolean } => {
