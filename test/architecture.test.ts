@@ -42,6 +42,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/model/demo", "Conversation Question Reply"],
   ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],
   ["runtime", "LargeOutput ToolCall ToolStream"],
+  ["runtime/offthread", "TaskMessage TaskWorker TaskThread Lanes OffThread"],
   ["runtime", "ToolHandler ToolSource"],
   [
     "runtime/mcp",
@@ -50,7 +51,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/tools", "Mcp"],
   ["runtime/tools", "TextPattern"],
   ["runtime/spill", "SpillSearch"],
-  ["runtime/tools", "SpillTools WorkspacePath TextFile WorkspaceTree Workspace WorkspaceWrite RunCommand"],
+  [
+    "runtime/tools",
+    "SpillTask SpillTools WorkspacePath TextFile WorkspaceTree WorkspaceTask Workspace TextEdit WriteTask FileLocks WorkspaceWrite RunCommand"
+  ],
   ["runtime/model/demo", "FilesScript"],
   ["runtime/tools", "DemoOutput DemoTools"],
   ["runtime/model/demo", "OutputScript"],

@@ -68,15 +68,15 @@ export interface Service {
   /** Its bytes, or those of a range that lies inside it, in pieces that end where blocks end. */
   readonly read: (sessionId: SessionId, spill: SpillId, range?: Range) => Stream.Stream<Uint8Array, SpillNotFound>
   /**
-   * Shows the bytes from `start` on, in blocks of `scanSize`, until `look` says false. A block is only there while it is
-   * looked at.
+   * Shows the bytes from `start` on, in blocks of `scanSize`, until `look` gives false. A block is only there until `look`
+   * ends.
    */
-  readonly scan: (
+  readonly scan: <E>(
     sessionId: SessionId,
     spill: SpillId,
     start: number,
-    look: (block: Uint8Array) => boolean
-  ) => Effect.Effect<void, SpillNotFound>
+    look: (block: Uint8Array) => Effect.Effect<boolean, E>
+  ) => Effect.Effect<void, SpillNotFound | E>
 }
 
 /** The store of the runtime; without one, nothing is spilled. */
@@ -187,9 +187,10 @@ export const makeMemory = (options?: { readonly quota?: number | undefined }): S
         })
       ),
     scan: (sessionId, spill, start, look) =>
-      Effect.map(held(sessionId, spill), ({ content }) => {
+      Effect.gen(function* () {
+        const { content } = yield* held(sessionId, spill)
         for (let from = start; from < content.length; from += scanSize) {
-          if (!look(content.subarray(from, from + scanSize))) return
+          if (!(yield* look(content.subarray(from, from + scanSize)))) return
         }
       })
   }

@@ -54,6 +54,15 @@ const longText = Array.from(
   (_, n) => `${n} ${"é👩‍👩‍👧 ".repeat(n % 7)}${n % 1000 === 0 ? "x".repeat(80_000) : ""}`
 ).join("\n")
 
+const compiled = (source: string): TextPattern.TextPattern => {
+  const pattern = TextPattern.compile(source)
+  if ("fault" in pattern) throw new Error(pattern.fault)
+  return pattern
+}
+
+const searching = (pattern: TextPattern.TextPattern) => (piece: Uint8Array, keep: number) =>
+  Effect.sync(() => TextPattern.search(pattern, new TextDecoder().decode(piece), keep))
+
 const stores: ReadonlyArray<readonly [string, Layer.Layer<never, unknown>]> = [
   ["memory", SpillStore.layerMemory()],
   ["files", Layer.unwrap(Effect.map(scratch, (folder) => SpillFiles.layer({ folder: path.join(folder, "spills") })))]
@@ -200,13 +209,8 @@ for (const [name, layer] of stores) {
           ["xx", 5000],
           ["[89]99 é", 1]
         ] as const) {
-          const pattern = Result.getOrThrow(TextPattern.compile(source))
-          const search = yield* SpillSearch.search(spills, a, found, {
-            startLine,
-            keep: 3,
-            possible: () => true,
-            find: (text, keep) => TextPattern.search(pattern, text, keep)
-          })
+          const pattern = compiled(source)
+          const search = yield* SpillSearch.search(spills, a, found, { startLine, keep: 3 }, searching(pattern))
           const due = all.flatMap((line, n) => (n + 1 >= startLine && pattern.find(line) >= 0 ? [n + 1] : []))
           assert.strictEqual(search.count, due.length, source)
           assert.deepStrictEqual(
@@ -234,13 +238,8 @@ describe("lines of a spill", () => {
         const lines = TextPattern.linesOf(text)
         assert.strictEqual(kept.lines, lines.length, JSON.stringify(parts))
         const found = yield* spills.find(a, kept.id)
-        const pattern = Result.getOrThrow(TextPattern.compile("word"))
-        const search = yield* SpillSearch.search(spills, a, found, {
-          startLine: 1,
-          keep: 99,
-          possible: () => true,
-          find: (part, keep) => TextPattern.search(pattern, part, keep)
-        })
+        const wanted = { startLine: 1, keep: 99 }
+        const search = yield* SpillSearch.search(spills, a, found, wanted, searching(compiled("word")))
         assert.deepStrictEqual(
           search.first.map(({ line }) => line),
           lines.flatMap((line, n) => (line.includes("word") ? [n + 1] : [])),

@@ -12,7 +12,7 @@ const searched = (millis: number, portions: number): number => {
     }
   })
   for (let portion = 0; portion < portions; portion++) {
-    if (limit(1024 * 1024, () => true) === undefined) return portion
+    if (limit.search(1024 * 1024, () => true) === undefined) return portion
   }
   return portions
 }

@@ -1,6 +1,8 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, layer } from "@effect/vitest"
+import * as OffThread from "@turnstep/runtime/offthread/OffThread"
 import * as Workspace from "@turnstep/runtime/tools/Workspace"
+import * as WorkspaceTask from "@turnstep/runtime/tools/WorkspaceTask"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -11,6 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
 import * as path from "node:path"
 import * as Folder from "../../fixtures/Folder.ts"
 
@@ -136,7 +139,8 @@ layer(NodeServices.layer, { excludeTestServices: true })("Workspace", (it) => {
         startLine: 1,
         endLine: 3,
         lines: 3,
-        truncated: false
+        truncated: false,
+        version: createHash("sha256").update("one\ntwo\r\nthree\n").digest("hex").slice(0, 16)
       })
       assert.deepInclude(files[1], { path: "in.txt", text: "one\ntwo\nthree" })
       assert.deepInclude(files[2], { text: "", lines: 0 })
@@ -292,41 +296,35 @@ layer(NodeServices.layer, { excludeTestServices: true })("Workspace", (it) => {
     })
   )
 
-  it.effect("does not search a link that took a file's place after the walk", () =>
+  it.effect("reads no link and no pipe that took a file's place after it was found", () =>
     Effect.gen(function* () {
       const { root, link } = yield* workspace({ "a.txt": "TODO" })
-      yield* link("../outside/secret.txt", "b.txt")
-      const fs = yield* FileSystem.FileSystem
-      const early = FileSystem.FileSystem.of({
-        ...fs,
-        readDirectoryEntries: (path) =>
-          Effect.map(fs.readDirectoryEntries(path), (entries) => entries.map(({ name }) => ({ name, type: "File" })))
-      })
-      const toolkit = yield* Workspace.toolkit.pipe(
-        Effect.provide(Workspace.layer({ root })),
-        Effect.provideService(FileSystem.FileSystem, early)
-      )
-      assert.deepInclude(yield* grep(toolkit, { pattern: "TODO|SECRET" }), { matches: 1, searched: 1 })
+      yield* link("a.txt", "b.txt")
+      execFileSync("mkfifo", [path.join(root, "pipe")])
+      const hidden = { paths: new Set<string>(), ids: new Set<string>() }
+      assert.strictEqual(WorkspaceTask.textOf(path.join(root, "a.txt"), hidden), "TODO")
+      for (const name of ["b.txt", "pipe", "gone"]) {
+        assert.deepStrictEqual(WorkspaceTask.textOf(path.join(root, name), hidden), { skipped: "unreadable" }, name)
+      }
     })
   )
 
-  it.effect("can be interrupted in the middle of a tree", () =>
+  it.effect("can be interrupted in the middle of a search", () =>
     Effect.gen(function* () {
-      const root = yield* Folder.make({ "a.txt": "TODO" })
-      const fs = yield* FileSystem.FileSystem
-      const reading = yield* Deferred.make<void>()
-      const stuck = FileSystem.FileSystem.of({
-        ...fs,
-        readFile: () => Effect.andThen(Deferred.succeed(reading, undefined), Effect.never)
+      const threads = OffThread.make({ threads: 1 })
+      const begun = yield* Deferred.make<void>()
+      const told = OffThread.OffThread.context({
+        run: (task, input, options) =>
+          Effect.andThen(Deferred.succeed(begun, undefined), threads.run(task, input, options))
       })
-      const toolkit = yield* Workspace.toolkit.pipe(
-        Effect.provide(Workspace.layer({ root })),
-        Effect.provideService(FileSystem.FileSystem, stuck)
-      )
-      const fiber = yield* Effect.forkChild(Folder.call(toolkit, "grep", { pattern: "TODO" }))
-      yield* Deferred.await(reading)
+      const { toolkit } = yield* workspace({ "a.txt": `${"a".repeat(60)}b\n`.repeat(1000) })
+      const slow = Folder.call(toolkit, "grep", { pattern: "^(a+)+$" })
+      const fiber = yield* Effect.forkChild(Effect.provide(slow, told))
+      yield* Deferred.await(begun)
       yield* Fiber.interrupt(fiber)
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+      const next = Folder.call(toolkit, "grep", { pattern: "^a+b$" })
+      assert.isFalse((yield* Effect.provide(next, told)).isFailure, "the thread's place is free again")
     })
   )
 

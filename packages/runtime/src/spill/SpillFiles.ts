@@ -112,14 +112,17 @@ const make = (
       }),
       (file) => Effect.promise(() => file.close())
     )
-  const scan: SpillStore.Service["scan"] = Effect.fnUntraced(function* (sessionId, spill, start, look) {
-    const file = yield* opened(sessionId, spill)
-    const space = Buffer.allocUnsafe(SpillStore.scanSize)
-    for (let from = start; ; from += SpillStore.scanSize) {
-      const filled = yield* Effect.promise(() => fill(file, space, from))
-      if (filled === 0 || !look(space.subarray(0, filled)) || filled < space.length) return
-    }
-  }, Effect.scoped)
+  const scan: SpillStore.Service["scan"] = (sessionId, spill, start, look) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const file = yield* opened(sessionId, spill)
+        const space = Buffer.allocUnsafe(SpillStore.scanSize)
+        for (let from = start; ; from += SpillStore.scanSize) {
+          const filled = yield* Effect.promise(() => fill(file, space, from))
+          if (filled === 0 || !(yield* look(space.subarray(0, filled))) || filled < space.length) return
+        }
+      })
+    )
   const read: SpillStore.Service["read"] = (sessionId, spill, range) =>
     Stream.unwrap(
       Effect.gen(function* () {

@@ -18,50 +18,33 @@ export interface Search {
   readonly startLine: number
   /** Matches that are kept; all are counted. */
   readonly keep: number
-  /** Whether any line among these bytes can match; spares decoding them. */
-  readonly possible: (bytes: Uint8Array) => boolean
-  /** Matching lines of a text, keeping so many of them; `undefined` when the pattern takes too long. */
-  readonly find: (text: string, keep: number) => Matches | undefined
 }
 
-/** What a search found; `isStopped`: the pattern took too long at line `stoppedAt`. */
-export interface Found extends Matches {
-  readonly stoppedAt: number | undefined
-}
-
-/** Searches a spill line by line (Q1, Q2). */
-export const search = Effect.fnUntraced(function* (
+/** Searches a spill line by line (Q1, Q2); `find` gives the matching lines of a text of whole lines, keeping so many. */
+export const search = Effect.fnUntraced(function* <E>(
   store: SpillStore.Service,
   sessionId: SessionId,
   kept: SpillStore.Kept,
-  { find, keep, possible, startLine }: Search
+  { keep, startLine }: Search,
+  find: (bytes: Uint8Array, keep: number, line: number) => Effect.Effect<Matches, E>
 ) {
   const first: Array<Match> = []
   let count = 0
-  let stoppedAt: number | undefined
   /** The line the last piece ended in, if it goes on and has matched already: it counts once. */
   let matched: number | undefined
-  yield* eachPiece(store, sessionId, kept, startLine, (line, bytes) => {
-    if (!possible(bytes)) {
-      if (bytes.includes(newline)) matched = undefined
+  yield* eachPiece(store, sessionId, kept, startLine, (line, bytes) =>
+    Effect.map(find(bytes, Math.max(1, keep - first.length), line), (found) => {
+      const again = matched === line && found.first[0]?.line === 1 ? 1 : 0
+      count += found.count - again
+      for (const match of found.first.slice(again, again + keep - first.length)) {
+        first.push({ line: line + match.line - 1, text: match.text })
+      }
+      const goesOn = !bytes.includes(newline)
+      matched = goesOn && (found.count > 0 || matched === line) ? line : undefined
       return true
-    }
-    const text = decoder.decode(bytes)
-    const found = find(text, Math.max(1, keep - first.length))
-    if (found === undefined) {
-      stoppedAt = line
-      return false
-    }
-    const again = matched === line && found.first[0]?.line === 1 ? 1 : 0
-    count += found.count - again
-    for (const match of found.first.slice(again, again + keep - first.length)) {
-      first.push({ line: line + match.line - 1, text: match.text })
-    }
-    const goesOn = !text.includes("\n")
-    matched = goesOn && (found.count > 0 || matched === line) ? line : undefined
-    return true
-  })
-  return { count, first, stoppedAt } satisfies Found
+    })
+  )
+  return { count, first } satisfies Matches
 })
 
 /** Lines of a spill from a place on: as many as fit into so many characters. */
@@ -81,7 +64,7 @@ export const lines = Effect.fnUntraced(function* (
   const taken: Array<string> = []
   let length = 0
   let last = startLine - 1
-  yield* eachPiece(store, sessionId, kept, startLine, (line, bytes) => {
+  const take = (line: number, bytes: Uint8Array): boolean => {
     const text = decoder.decode(bytes)
     let number = line
     for (let from = 0; from < text.length;) {
@@ -103,7 +86,8 @@ export const lines = Effect.fnUntraced(function* (
       if (end >= 0) number++
     }
     return true
-  })
+  }
+  yield* eachPiece(store, sessionId, kept, startLine, (line, bytes) => Effect.sync(() => take(line, bytes)))
   return { text: taken.join("").replace(/\n$/, ""), endLine: last } satisfies Lines
 })
 
@@ -111,24 +95,24 @@ export const lines = Effect.fnUntraced(function* (
  * Shows a spill from a line on by whole lines, so that no character is cut where a block ends: bytes that begin with line
  * number `line` (or inside it, Q2). They are only there while they are looked at.
  */
-const eachPiece = Effect.fnUntraced(function* (
+const eachPiece = Effect.fnUntraced(function* <E>(
   store: SpillStore.Service,
   sessionId: SessionId,
   kept: SpillStore.Kept,
   startLine: number,
-  look: (line: number, bytes: Uint8Array) => boolean
+  look: (line: number, bytes: Uint8Array) => Effect.Effect<boolean, E>
 ) {
   let index = blockOf(kept, startLine)
   let line = (kept.marks[index] ?? 0) + 1
   let rest: Uint8Array = Buffer.alloc(0)
   let isWanted = true
-  const show = (bytes: Uint8Array): boolean => {
+  const show = (bytes: Uint8Array): Effect.Effect<boolean, E> => {
     const before = line
     // What is left of the block has no end of line, so the next piece begins in the line the block ends in.
     line = (kept.marks[index] ?? kept.lines - 1) + 1
     if (before >= startLine) return look(before, bytes)
     const wanted = bytes.subarray(afterLines(bytes, startLine - before))
-    return wanted.length === 0 || look(startLine, wanted)
+    return wanted.length === 0 ? Effect.succeed(true) : look(startLine, wanted)
   }
   let space = Buffer.alloc(0)
   /** In the same space each time. */
@@ -146,14 +130,13 @@ const eachPiece = Effect.fnUntraced(function* (
     const isLong = end === 0 && rest.length + block.length >= longestLine
     if (end === 0 && !isLong) {
       rest = Buffer.concat([rest, block])
-      return true
+      return Effect.succeed(true)
     }
     const whole = joined(rest, isLong ? block : block.subarray(0, end))
     rest = isLong ? Buffer.alloc(0) : Buffer.from(block.subarray(end))
-    isWanted = show(whole)
-    return isWanted
+    return Effect.map(show(whole), (goesOn) => (isWanted = goesOn))
   })
-  if (isWanted && rest.length > 0) show(rest)
+  if (isWanted && rest.length > 0) yield* show(rest)
 })
 
 /** The last block that begins before the end of the line before `line`. */

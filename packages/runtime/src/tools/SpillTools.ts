@@ -7,19 +7,21 @@
  *
  * - G1. A session sees its own spills only: whose call it is says the runtime, never the model.
  * - G2. An answer is bounded, whatever is asked for, and says where to go on.
+ * - G3. A search takes a task thread for a piece at a time (`SpillTask`): other sessions have it between two pieces.
  */
 import { CallId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
+import * as OffThread from "../offthread/OffThread.ts"
 import * as SpillSearch from "../spill/SpillSearch.ts"
 import { ToolCall } from "../ToolCall.ts"
-import * as TextPattern from "./TextPattern.ts"
+import type * as SpillTask from "./SpillTask.ts"
+import { firstPatience } from "./TextPattern.ts"
 
 /** The pattern cannot be used; `message` is written for the model. */
 export class PatternRefused extends Schema.TaggedError<PatternRefused>()("PatternRefused", {
@@ -83,7 +85,7 @@ export const SpillGrep = Tool.make("spill_grep", {
     lines: Schema.Array(Schema.Struct({ line: Schema.Int, text: Schema.String })),
     truncated: Schema.Boolean.annotate({ description: "True if `lines` does not hold all matching lines" })
   }),
-  failure: Schema.Union([SpillStore.SpillNotFound, PatternRefused]),
+  failure: Schema.Union([SpillStore.SpillNotFound, PatternRefused, OffThread.WorkStopped]),
   failureMode: "return"
 })
   .annotate(Tool.Readonly, true)
@@ -124,33 +126,22 @@ const spillRead = Effect.fn("SpillTools.read")(function* (params: Tool.Parameter
   return { text, ...whole, endLine, ...(endLine < kept.lines ? { nextLine: endLine + 1 } : {}) }
 })
 
+const searchPiece = OffThread.task<typeof SpillTask.search>(import.meta.url, "./SpillTask", "search")
+
 const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof SpillGrep>) {
   const { kept, sessionId, store } = yield* opened(params.spill)
-  const compiled = TextPattern.compile(params.pattern, params)
-  if (Result.isFailure(compiled)) {
-    return yield* new PatternRefused({ pattern: params.pattern, message: compiled.failure })
-  }
-  const pattern = compiled.success
-  const fixed = pattern.fixed === undefined ? undefined : Buffer.from(pattern.fixed)
-  const patience = pattern.backtracks ? TextPattern.makePatience() : undefined
-  const { count, first, stoppedAt } = yield* SpillSearch.search(store, sessionId, kept, {
-    startLine: params.startLine ?? 1,
-    keep: Math.min(params.limit ?? 40, 80),
-    possible:
-      fixed === undefined
-        ? () => true
-        : (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(fixed),
-    find: (text, keep) => {
-      const search = () => TextPattern.search(pattern, text, keep)
-      return patience === undefined ? search() : patience(text.length, search)
-    }
+  const { caseSensitive, literal, pattern } = params
+  let left = firstPatience
+  const find = Effect.fnUntraced(function* (bytes: Uint8Array, keep: number, line: number) {
+    // A copy: the piece's own space is used again, and a view would be sent with all that lies around it.
+    const piece = { pattern, options: { caseSensitive, literal }, bytes: Uint8Array.from(bytes), keep, line, left }
+    const found = yield* OffThread.run(searchPiece, piece)
+    if ("fault" in found) return yield* new PatternRefused({ pattern, message: found.fault })
+    left = found.left
+    return found.matches
   })
-  if (stoppedAt !== undefined) {
-    return yield* new PatternRefused({
-      pattern: params.pattern,
-      message: `This regular expression backtracks too much from line ${stoppedAt} on. Use a simpler one, or literal: true.`
-    })
-  }
+  const wanted = { startLine: params.startLine ?? 1, keep: Math.min(params.limit ?? 40, 80) }
+  const { count, first } = yield* SpillSearch.search(store, sessionId, kept, wanted, find)
   return { matches: count, lines: first, truncated: first.length < count }
 })
 

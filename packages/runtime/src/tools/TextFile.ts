@@ -1,34 +1,35 @@
 /**
- * A file's text, as much of it as an answer should carry.
+ * A file's text, as much of it as an answer should carry. Runs on a task thread (`WorkspaceTask`), with blocking calls.
  *
  * Owns: size limits, the test for binary content, the cutting by lines. Does not
  * own: which files may be read (`WorkspacePath`).
+ *
+ * - F1. One file at a time is in memory, and none is read that finds no room in the answer.
  */
 import * as ToolOutput from "@turnstep/core/ToolOutput"
-import * as Effect from "effect/Effect"
-import type * as FileSystem from "effect/FileSystem"
-import * as Schema from "effect/Schema"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import type { Hidden } from "../ProtectedPath.ts"
 import { linesOf } from "./TextPattern.ts"
-import { type Located, PathRefused, RefusalReason, type WorkspacePath } from "./WorkspacePath.ts"
+import type { Located, RefusalReason } from "./WorkspacePath.ts"
 
-/** The lines of one file that were asked for, or as many of them as fit. */
-export const FileText = Schema.Struct({
-  path: Schema.String,
-  text: Schema.String,
-  startLine: Schema.Int,
-  endLine: Schema.Int.annotate({ description: "Last line given" }),
-  lines: Schema.Int.annotate({ description: "Lines in the whole file" }),
-  truncated: Schema.Boolean.annotate({ description: "True if lines asked for are missing: continue at endLine + 1" })
-})
-export type FileText = typeof FileText.Type
+/** The lines of one file that were asked for, or as many of them as fit (`Workspace.FileTexts` has the schema). */
+export interface FileText {
+  readonly path: string
+  readonly text: string
+  readonly startLine: number
+  readonly endLine: number
+  readonly lines: number
+  readonly truncated: boolean
+  readonly version: string
+}
 
 /** Why one file's text is not given. */
-export const FileProblem = Schema.Struct({
-  path: Schema.String,
-  reason: Schema.Union([RefusalReason, Schema.Literals(["binary", "too-large", "no-such-line", "answer-full"])]),
-  error: Schema.String
-})
-export type FileProblem = typeof FileProblem.Type
+export interface FileProblem {
+  readonly path: string
+  readonly reason: RefusalReason | "binary" | "too-large" | "no-such-line" | "answer-full"
+  readonly error: string
+}
 
 /** Which lines are wanted, counted from 1, both ends included. */
 export interface LineRange {
@@ -45,26 +46,67 @@ export const maxFileText = 60_000
 /** Characters given in one answer, over all files. */
 export const maxAnswerText = 240_000
 
-/** Reads one file of the workspace; what is wrong with it is part of the answer. */
-export const read = Effect.fnUntraced(
-  function* (fs: FileSystem.FileSystem, workspace: WorkspacePath, path: string, range: LineRange) {
-    const located = yield* workspace.file(path)
-    if (located.size > maxFileBytes) return tooLarge(located)
-    const bytes = yield* fs
-      .readFile(located.real)
-      .pipe(
-        Effect.mapError(() => new PathRefused({ path, reason: "unreadable", message: "This file cannot be read." }))
-      )
-    const text = decode(bytes)
-    if (text === undefined) {
-      return problem(located.path, "binary", `This file is binary (${located.size} bytes); its content is not text.`)
+/** The bytes of a regular file; "large" when it has more than `maxFileBytes`. A link in its place is not followed, a hidden file not read. */
+export const bytesOf = (real: string, hidden?: Hidden): Uint8Array | "large" => {
+  // Not blocking: a pipe in the file's place would wait for a writer.
+  const file = fs.openSync(
+    real,
+    fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0)
+  )
+  try {
+    const info = fs.fstatSync(file, { bigint: true })
+    if (!info.isFile()) throw new Error("not a regular file")
+    if (hidden?.ids.has(`${info.dev}:${info.ino}`) === true) throw new Error("hidden")
+    const size = Number(info.size)
+    if (size > maxFileBytes) return "large"
+    const space = Buffer.allocUnsafe(Math.max(size + 1, 4096))
+    let filled = 0
+    for (;;) {
+      const read = fs.readSync(file, space, filled, space.length - filled, filled)
+      filled += read
+      if (read === 0) return space.subarray(0, filled)
+      if (filled === space.length) return "large" // it grows while it is read
     }
-    return cut(located.path, linesOf(text), range)
-  },
-  Effect.catch((refused) => Effect.succeed(problem(refused.path, refused.reason, refused.message)))
-)
+  } finally {
+    fs.closeSync(file)
+  }
+}
 
-/** The text of some bytes, or undefined if they are binary: text has no NUL. */
+/** What a version of a file is known by: the beginning of the SHA-256 of its bytes. */
+export const versionOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex").slice(0, 16)
+
+/** Reads files in their order, as far as the answer has room (F1); problems that are known pass through. */
+export const readAll = (
+  files: ReadonlyArray<Located | FileProblem>,
+  range: LineRange
+): ReadonlyArray<FileText | FileProblem> => {
+  let room = maxAnswerText
+  return files.map((file) => {
+    if ("error" in file) return file
+    const read = room > 0 ? readOne(file, range) : full(file.path)
+    if (!("text" in read)) return read
+    if (read.text.length > room) {
+      room = 0
+      return full(file.path)
+    }
+    room -= read.text.length
+    return read
+  })
+}
+
+const readOne = (located: Located, range: LineRange): FileText | FileProblem => {
+  try {
+    const bytes = bytesOf(located.real)
+    if (bytes === "large") return tooLarge(located)
+    const text = decode(bytes)
+    if (text !== undefined) return cut(located.path, text, versionOf(bytes), range)
+    return problem(located.path, "binary", `This file is binary (${located.size} bytes); its content is not text.`)
+  } catch {
+    return problem(located.path, "unreadable", "This file cannot be read.")
+  }
+}
+
+/** The text of some bytes without a byte order mark, or undefined if they are binary: text has no NUL. */
 export const decode = (bytes: Uint8Array): string | undefined => (bytes.includes(0) ? undefined : decoder.decode(bytes))
 
 /** The text of some bytes, exactly: writing it gives the same bytes. Undefined if they are not text in UTF-8. */
@@ -77,27 +119,15 @@ export const decodeExact = (bytes: Uint8Array): string | undefined => {
   }
 }
 
-/** Leaves out the files that would make the whole answer longer than `maxAnswerText`. */
-export const fit = (files: ReadonlyArray<FileText | FileProblem>): ReadonlyArray<FileText | FileProblem> => {
-  let room = maxAnswerText
-  return files.map((file) => {
-    if (!("text" in file)) return file
-    if (file.text.length > room) {
-      return problem(file.path, "answer-full", "Left out: the answer is full. Ask for this file again, alone.")
-    }
-    room -= file.text.length
-    return file
-  })
-}
-
 const decoder = new TextDecoder()
 const exactDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
-const cut = (path: string, lines: ReadonlyArray<string>, range: LineRange): FileText | FileProblem => {
+const cut = (path: string, whole: string, version: string, range: LineRange): FileText | FileProblem => {
+  const lines = linesOf(whole)
   const startLine = range.startLine ?? 1
   const wanted = Math.min(range.endLine ?? lines.length, lines.length)
   if (lines.length === 0 && startLine === 1) {
-    return { path, text: "", startLine, endLine: 0, lines: 0, truncated: false }
+    return { path, text: "", startLine, endLine: 0, lines: 0, truncated: false, version }
   }
   if (startLine > wanted) {
     return problem(
@@ -121,11 +151,15 @@ const cut = (path: string, lines: ReadonlyArray<string>, range: LineRange): File
     startLine,
     endLine,
     lines: lines.length,
-    truncated: endLine < wanted
+    truncated: endLine < wanted,
+    version
   }
 }
 
 const tooLarge = (located: Located): FileProblem =>
   problem(located.path, "too-large", `This file has ${located.size} bytes; the limit is ${maxFileBytes}. Use grep.`)
+
+const full = (path: string): FileProblem =>
+  problem(path, "answer-full", "Left out: the answer is full. Ask for this file again, alone.")
 
 const problem = (path: string, reason: FileProblem["reason"], error: string): FileProblem => ({ path, reason, error })

@@ -7,9 +7,9 @@
  * - S1. A line counts once, however often it matches: the figures are those of `grep -n`.
  * - S2. A regular expression runs under a time limit, for a portion of the text and for all of it. JavaScript's engine
  *   backtracks, and one line of forty characters can keep it busy for hours; a fixed text cannot.
+ * - S3. A search runs on a task thread only (`offthread/OffThread`): this module imports nothing that a thread would load long.
  */
 import * as ToolOutput from "@turnstep/core/ToolOutput"
-import * as Result from "effect/Result"
 import * as vm from "node:vm"
 
 export interface TextPattern {
@@ -28,29 +28,33 @@ export interface PatternOptions {
   readonly caseSensitive?: boolean | undefined
 }
 
-/** Compiles a pattern; fails with the engine's own words about what is wrong with it. */
-export const compile = (source: string, options?: PatternOptions): Result.Result<TextPattern, string> => {
+/** Why a pattern cannot be used: the engine's own words. */
+export interface PatternFault {
+  readonly fault: string
+}
+
+/** Compiles a pattern. */
+export const compile = (source: string, options?: PatternOptions): TextPattern | PatternFault => {
   const caseSensitive = options?.caseSensitive ?? true
   const fixed = options?.literal === true || !metacharacters.test(source)
   if (fixed && caseSensitive) {
-    return Result.succeed({
+    return {
       find: (line) => line.indexOf(source),
       possible: (text) => text.includes(source),
       fixed: source,
       backtracks: false
-    })
+    }
   }
-  return Result.map(
-    Result.try({
-      try: () => new RegExp(fixed ? source.replace(everyMetacharacter, "\\$&") : source, caseSensitive ? "" : "i"),
-      catch: (cause) => (cause instanceof Error ? cause.message : String(cause))
-    }),
-    (expression) => ({
+  try {
+    const expression = new RegExp(fixed ? source.replace(everyMetacharacter, "\\$&") : source, caseSensitive ? "" : "i")
+    return {
       find: (line) => line.search(expression),
       possible: fixed ? (text) => expression.test(text) : () => true,
       backtracks: !fixed
-    })
-  )
+    }
+  } catch (cause) {
+    return { fault: cause instanceof Error ? cause.message : String(cause) }
+  }
 }
 
 export interface Match {
@@ -117,22 +121,34 @@ export const makeTimeLimit = (): TimeLimit => {
   }
 }
 
-/** Searches a portion of so many characters; undefined when the pattern takes too long for it, or did so far (S2). */
-export type Patience = <A>(characters: number, work: () => A) => A | undefined
+/** The time limits of one search (S2). */
+export interface Patience {
+  /** Searches a portion of so many characters; undefined when the pattern takes too long for it, or did so far. */
+  readonly search: <A>(characters: number, work: () => A) => A | undefined
+  /** Milliseconds that are left of what the portions so far were allowed. */
+  readonly left: () => number
+}
 
-/** The time limits of one search: nothing else of the process runs while it looks at a portion. */
+/** The milliseconds a search begins with. */
+export const firstPatience = 2_000
+
+/** Makes the time limits of a search that has so many milliseconds left; default `firstPatience`. */
 export const makePatience = (options?: {
+  readonly left?: number | undefined
   readonly limit?: TimeLimit | undefined
   readonly now?: (() => number) | undefined
 }): Patience => {
   const { limit = makeTimeLimit(), now = () => performance.now() } = options ?? {}
-  let left = 2 * portionMillis
-  return (characters, work) => {
-    left += (characters / (1024 * 1024)) * mebiMillis
-    const started = now()
-    const out = left < 1 ? undefined : limit(Math.min(portionMillis, Math.ceil(left)), work)
-    left -= now() - started
-    return out
+  let left = options?.left ?? firstPatience
+  return {
+    search: (characters, work) => {
+      left += (characters / (1024 * 1024)) * mebiMillis
+      const started = now()
+      const out = left < 1 ? undefined : limit(Math.min(portionMillis, Math.ceil(left)), work)
+      left -= now() - started
+      return out
+    },
+    left: () => left
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * What lies below one folder of the workspace.
+ * Entries below one folder of the workspace. Runs on a task thread (`WorkspaceTask`), with blocking calls.
  *
  * Owns: which entries a walk sees, and in which order. Does not own: whether the
  * folder may be walked at all (`WorkspacePath`).
@@ -9,14 +9,14 @@
  *   walk starts inside one; no protected place is ever told (`WorkspacePath` P2).
  * - T3. Entries come in code-unit order of their whole path: the same tree gives
  *   the same list.
+ * - T4. A glob costs time linear in the path, for at most `mostAlternatives` of its braces together.
  */
-import * as Effect from "effect/Effect"
-import type * as FileSystem from "effect/FileSystem"
 import * as Glob from "effect/Glob"
+import * as fs from "node:fs"
 import * as ProtectedPath from "../ProtectedPath.ts"
-import { type Located, privateName } from "./WorkspacePath.ts"
+import type { Located } from "./WorkspacePath.ts"
 
-/** What an entry is. `link` is never followed (T1); `other` is a socket, pipe or device. */
+/** The kind of an entry. `link` is never followed (T1); `other` is a socket, pipe or device. */
 export type EntryKind = "file" | "folder" | "link" | "other"
 
 export interface Entry {
@@ -34,6 +34,9 @@ export interface Tree {
   readonly cut: boolean
 }
 
+/** The name no walk tells, in lower case. */
+const privateName = ".turnstep"
+
 /** Folders that hold no sources of the workspace's own. */
 export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_modules", "dist", privateName])
 
@@ -41,37 +44,38 @@ export const skippedFolders: ReadonlySet<string> = new Set([".git", "node_module
 export const maxEntries = 200_000
 
 /** Lists everything below `start` but what is hidden; a file is its own only entry. */
-export const walk = Effect.fnUntraced(function* (
-  fs: FileSystem.FileSystem,
-  start: Located,
-  hidden: ProtectedPath.Hidden
-) {
+export const walk = (start: Located, hidden: ProtectedPath.Hidden): Tree => {
   if (start.kind !== "Directory") {
-    const alone: Entry = { path: start.path, real: start.real, kind: kindOf(start.kind) }
-    return { entries: [alone], unreadable: 0, cut: false } satisfies Tree
+    const kind = start.kind === "File" ? "file" : start.kind === "SymbolicLink" ? "link" : "other"
+    return { entries: [{ path: start.path, real: start.real, kind }], unreadable: 0, cut: false }
   }
   const entries: Array<Entry> = []
   let unreadable = 0
-  let level: ReadonlyArray<Entry> = [{ path: start.path === "." ? "" : start.path, real: start.real, kind: "folder" }]
-  while (level.length > 0 && entries.length < maxEntries) {
-    const listings = yield* Effect.forEach(level, (folder) => list(fs, folder, hidden), { concurrency: 16 })
-    const next: Array<Entry> = []
-    for (const listing of listings) {
-      if (listing === undefined) {
-        unreadable++
-        continue
-      }
-      for (const entry of listing) {
+  let cut = false
+  const folders: Array<Entry> = [{ path: start.path === "." ? "" : start.path, real: start.real, kind: "folder" }]
+  // Grows while it is walked.
+  for (const folder of folders) {
+    try {
+      cut = list(folder, hidden, (entry) => {
+        if (entries.length === maxEntries) return false
         entries.push(entry)
-        if (entry.kind === "folder") next.push(entry)
-      }
+        if (entry.kind === "folder") folders.push(entry)
+        return true
+      })
+      if (cut) break
+    } catch {
+      unreadable++ // a folder that went away or may not be listed does not fail the walk
     }
-    level = next
   }
-  const cut = level.length > 0
   entries.sort((a, b) => (a.path < b.path ? -1 : 1)) // T3
-  return { entries, unreadable, cut } satisfies Tree
-})
+  return { entries, unreadable, cut }
+}
+
+/** Alternatives the braces of a glob may have together: `{a,b}{c,d}` has four (T4). */
+export const mostAlternatives = 32
+
+/** Whether a glob has more alternatives than are tried. */
+export const isTooWide = (pattern: string): boolean => alternatives(pattern) > mostAlternatives
 
 /**
  * Whether an entry is meant by a glob: a pattern without `/` means the name at any
@@ -85,24 +89,61 @@ export const matcher = (pattern: string | undefined, start: string): ((entry: En
     Glob.match(glob, entry.path) || (entry.path.startsWith(prefix) && Glob.match(glob, entry.path.slice(prefix.length)))
 }
 
-const list = Effect.fnUntraced(
-  function* (fs: FileSystem.FileSystem, folder: Entry, hidden: ProtectedPath.Hidden) {
-    const found: Array<Entry> = []
-    // The folder may be a hidden one under another path, as a bind mount is.
-    if (hidden.ids.size > 0 && hidden.ids.has(ProtectedPath.idOf(folder.real) ?? "")) return found
-    for (const { name, type } of yield* fs.readDirectoryEntries(folder.real)) {
-      if (type === "Directory" && skippedFolders.has(name)) continue // T2
-      if (name.toLowerCase() === privateName) continue
+/** Shows the entries of a folder until `look` says false; true when it did. */
+const list = (folder: Entry, hidden: ProtectedPath.Hidden, look: (entry: Entry) => boolean): boolean => {
+  // The folder may be a hidden one under another path, as a bind mount is.
+  if (hidden.ids.size > 0 && hidden.ids.has(ProtectedPath.idOf(folder.real) ?? "")) return false
+  const open = fs.opendirSync(folder.real, { bufferSize: 1024 })
+  try {
+    for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
+      const { name } = entry
       const real = `${folder.real === "/" ? "" : folder.real}/${name}`
       if (hidden.paths.has(real)) continue
-      const known = type === "Unknown" ? (yield* fs.lstat(real)).type : type
-      found.push({ path: folder.path === "" ? name : `${folder.path}/${name}`, real, kind: kindOf(known) })
+      const kind = kindOf(isKnown(entry) ? entry : fs.lstatSync(real))
+      if (kind === "folder" && skippedFolders.has(name)) continue // T2
+      if (name.toLowerCase() === privateName) continue
+      if (!look({ path: folder.path === "" ? name : `${folder.path}/${name}`, real, kind })) return true
     }
-    return found
-  },
-  // a folder that went away or may not be listed is counted, it does not fail the walk
-  Effect.orElseSucceed(() => undefined)
-)
+    return false
+  } finally {
+    open.closeSync()
+  }
+}
 
-const kindOf = (type: FileSystem.File.Type): EntryKind =>
-  type === "File" ? "file" : type === "Directory" ? "folder" : type === "SymbolicLink" ? "link" : "other"
+type Kinds = Pick<fs.Stats, "isFile" | "isDirectory" | "isSymbolicLink">
+
+/** Some file systems do not tell the kind with the name. */
+const isKnown = (entry: fs.Dirent): boolean =>
+  entry.isFile() ||
+  entry.isDirectory() ||
+  entry.isSymbolicLink() ||
+  entry.isFIFO() ||
+  entry.isSocket() ||
+  entry.isCharacterDevice() ||
+  entry.isBlockDevice()
+
+const kindOf = (info: Kinds): EntryKind =>
+  info.isFile() ? "file" : info.isDirectory() ? "folder" : info.isSymbolicLink() ? "link" : "other"
+
+/** The number of patterns that the braces of a glob stand for, or more (a brace inside `[…]` counts too). */
+const alternatives = (pattern: string): number => {
+  // For each open brace: what its earlier alternatives add up to, and the product of the present one.
+  const open: Array<{ sum: number; product: number }> = [{ sum: 0, product: 1 }]
+  for (let index = 0; index < pattern.length; index++) {
+    const top = open.at(-1)
+    if (top === undefined) break
+    const character = pattern[index]
+    if (character === "\\") index++
+    else if (character === "{") open.push({ sum: 0, product: 1 })
+    else if (character === "," && open.length > 1) {
+      top.sum += top.product
+      top.product = 1
+    } else if (character === "}" && open.length > 1) {
+      open.pop()
+      const outer = open.at(-1)
+      if (outer !== undefined) outer.product *= top.sum + top.product
+    }
+  }
+  // A brace that is never closed is no brace: what stands in it counts for itself.
+  return open.reduce((product, level) => product * (level.sum + level.product), 1)
+}

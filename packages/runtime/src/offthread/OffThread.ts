@@ -1,0 +1,202 @@
+/**
+ * Work of somebody else's choosing (a model's pattern, a client's history), away from the thread that serves everybody.
+ *
+ * Owns: the task threads of the process, who gets one, and for how long. Does not own: what a task does.
+ *
+ * - O1. The serving thread never runs such work: it asks, and is answered.
+ * - O2. The process is bounded, not only the call: so many threads, so much heap for each, so much waiting work. Work that finds
+ *   no place is refused at once.
+ * - O3. Work ends. A thread that takes too long, needs too much memory or crashes ends with its task; the task's caller gets
+ *   `WorkStopped`, and the process goes on.
+ * - O4. Lanes (sessions) take turns, and a lane whose work is stopped for its time again and again gets no more of it for a while.
+ * - O5. Threads start when there is work, and end when there is none for some seconds.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as os from "node:os"
+import { setTimeout as after } from "node:timers/promises"
+import { ToolCall } from "../ToolCall.ts"
+import * as Lanes from "./Lanes.ts"
+import type { Request, Stopped } from "./TaskMessage.ts"
+import * as TaskThread from "./TaskThread.ts"
+
+/** The work was stopped, or not begun; `message` is written for the model and for people. */
+export class WorkStopped extends Schema.TaggedError<WorkStopped>()("WorkStopped", {
+  reason: Schema.Literals(["time", "memory", "crashed", "full"]),
+  message: Schema.String
+}) {}
+
+/** A function of a module that can run on a task thread: its argument and its output are plain data. */
+export interface Task<Input, Output> {
+  readonly url: string
+  readonly name: string
+  readonly types?: { readonly input: Input; readonly output: Output }
+}
+
+/**
+ * Names the function `name` of the module `file` (without its ending) beside the module `parent` (its `import.meta.url`):
+ * `task<typeof TextEdit.edit>(import.meta.url, "./TextEdit", "edit")`.
+ */
+export const task = <F extends (input: never) => unknown>(
+  parent: string,
+  file: string,
+  name: string
+): Task<Parameters<F>[0], Awaited<ReturnType<F>>> => ({
+  url: new URL(`${file}${parent.endsWith(".ts") ? ".ts" : ".js"}`, parent).href,
+  name
+})
+
+export interface RunOptions {
+  /** Milliseconds the task may take once it has a thread; default 60,000. */
+  readonly millis?: number | undefined
+  /** Whose work it is; default the session of the tool call that asks. */
+  readonly lane?: string | undefined
+}
+
+export interface Service {
+  /** Runs a task with a copy of `input`; an interruption stops it. */
+  readonly run: <Input, Output>(
+    task: Task<Input, Output>,
+    input: Input,
+    options?: RunOptions
+  ) => Effect.Effect<Output, WorkStopped>
+}
+
+export interface Options {
+  /** Threads at once; default the processor's cores, at least 2 and at most 4. */
+  readonly threads?: number | undefined
+  /** Tasks that wait for a thread; default 256. */
+  readonly waiting?: number | undefined
+  /** Heap of a thread in MiB; default 512. */
+  readonly memory?: number | undefined
+  /** Milliseconds a thread without work lives; default 10,000. */
+  readonly idle?: number | undefined
+}
+
+/** The task threads of the process (O2). */
+export const OffThread = Context.Reference<Service>("runtime/OffThread", { defaultValue: () => make() })
+
+/** Runs a task on a thread of the process. */
+export const run = <Input, Output>(
+  task: Task<Input, Output>,
+  input: Input,
+  options?: RunOptions
+): Effect.Effect<Output, WorkStopped> => Effect.flatMap(OffThread, (threads) => threads.run(task, input, options))
+
+/** Makes a set of task threads; none is started yet (O5). */
+export const make = (options: Options = {}): Service => {
+  const {
+    idle: idleMillis = 10_000,
+    memory = 512,
+    threads = Math.min(4, Math.max(2, os.availableParallelism())),
+    waiting: mostWaiting = 256
+  } = options
+  const lanes = Lanes.make<() => void>()
+  const debts = Lanes.makeDebts(forgiven)
+  let idle: Array<{ readonly thread: TaskThread.TaskThread; uses: number }> = []
+  let places = threads
+  let isSweeping = false
+
+  const place = (lane: string): Effect.Effect<void, WorkStopped> =>
+    Effect.callback((resume) => {
+      if (places > 0) {
+        places--
+        return resume(Effect.void)
+      }
+      if (lanes.size() >= mostWaiting) return resume(Effect.fail(tooMuch))
+      const enter = () => resume(Effect.void)
+      lanes.add(lane, enter)
+      return Effect.sync(() => lanes.remove(lane, enter))
+    })
+  const leave = Effect.sync(() => {
+    const next = lanes.take()
+    if (next === undefined) places++
+    else next()
+  })
+
+  /** Ends threads that had no work since the last look (O5). */
+  const sweep = async (): Promise<void> => {
+    isSweeping = true
+    while (idle.length > 0) {
+      const before = new Map(idle.map((entry) => [entry, entry.uses]))
+      await after(idleMillis, undefined, { ref: false })
+      const over = idle.filter((entry) => before.get(entry) === entry.uses)
+      idle = idle.filter((entry) => !over.includes(entry))
+      for (const { thread } of over) thread.close()
+    }
+    isSweeping = false
+  }
+
+  const perform = Effect.fnUntraced(function* (lane: string, request: Request, millis: number, restore: Restore) {
+    const owed = debts.of(lane, yield* Clock.currentTimeMillis)
+    if (owed > mostDebt) return yield* wasteful(owed - mostDebt)
+    const kept = idle.pop()
+    const thread = kept?.thread ?? (yield* restore(Effect.mapError(TaskThread.start(memory), stopped)))
+    const giveBack = Effect.sync(() => {
+      if (!thread.isAlive()) return
+      idle.push({ thread, uses: (kept?.uses ?? 0) + 1 })
+      if (!isSweeping) void sweep()
+    })
+    const began = yield* Clock.currentTimeMillis
+    return yield* thread.ask(request).pipe(
+      Effect.tapError(({ detail, reason }) =>
+        reason === "crashed" ? Effect.logWarning(`a task failed: ${detail}`) : Effect.void
+      ),
+      Effect.mapError(stopped),
+      Effect.timeoutOrElse({ duration: millis, orElse: () => Effect.fail(tookTooLong(millis)) }),
+      restore,
+      Effect.ensuring(giveBack),
+      Effect.tapError(({ reason }) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          if (reason === "time") debts.add(lane, now - began, now) // O4
+        })
+      )
+    )
+  })
+
+  const run: Service["run"] = <Input, Output>({ name, url }: Task<Input, Output>, input: Input, given?: RunOptions) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function* () {
+        const lane = given?.lane ?? (yield* ToolCall)?.sessionId ?? ""
+        yield* restore(place(lane))
+        const output = perform(lane, { url, name, input }, given?.millis ?? usualMillis, restore)
+        return (yield* Effect.ensuring(output, leave)) as Output
+      })
+    )
+  return { run }
+}
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+const usualMillis = 60_000
+
+/** Milliseconds of wasted time a lane may owe before its work is refused (O4), and the share of passing time that is forgiven. */
+const mostDebt = 10_000
+const forgiven = 1 / 6
+
+const tooMuch = new WorkStopped({
+  reason: "full",
+  message: "Too much of this kind of work waits already. Try again later, and ask for less at once."
+})
+
+const wasteful = (millis: number): WorkStopped =>
+  new WorkStopped({
+    reason: "full",
+    message:
+      "Earlier work of this session was stopped for taking too long, so no more is done for " +
+      `${Math.ceil(millis / forgiven / 1000)} seconds. Use simpler patterns, or literal: true.`
+  })
+
+const tookTooLong = (millis: number): WorkStopped =>
+  new WorkStopped({
+    reason: "time",
+    message: `This took longer than ${millis / 1000} seconds and was stopped. Ask for less.`
+  })
+
+const stopped = ({ detail, reason }: Stopped): WorkStopped =>
+  new WorkStopped({ reason, message: reason === "time" ? detail : reason === "memory" ? tooLarge : brokeOff })
+
+const brokeOff = "This failed inside the runtime and gave no result."
+const tooLarge = "This needed more memory than it may have and was stopped. Ask for less."
