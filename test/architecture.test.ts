@@ -21,7 +21,10 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair RuleBook"],
   ["core", "Canonical Ids Transcript"],
   ["core/history", "FirstCome WellFormedJson ToolArguments Codec"],
-  ["core/history/codecs", "FileData ChatFile AiSdkModel AiSdkUi Anthropic Gemini OpenAiChat OpenAiResponses"],
+  [
+    "core/history/codecs",
+    "FileData ChatFile ChatOpaque AiSdkModel AiSdkUi Anthropic Gemini OpenAiChat OpenAiResponses"
+  ],
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
@@ -35,9 +38,9 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/sql/schema", "Append Guards Tables"],
   ["runtime/sql", "Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"],
   ["runtime/model/openai", "ChatPart ChatUsage"],
-  ["runtime/model/openai", "ToolCallSlots ChatDecoder Exchange SseDecoder"],
-  ["runtime/model", "ContextWindow RetryAfter ProviderRefusal"],
-  ["runtime/model/openai", "ChatCall ChatMessage ChatRequest"],
+  ["runtime/model/openai", "Members ToolCallSlots ChatDecoder Exchange SseDecoder"],
+  ["runtime/model", "ContextWindow RetryAfter ProviderRefusal ToolSchema"],
+  ["runtime/model/openai", "Concessions ChatCall ChatMessage ChatRequest"],
   ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
   ["runtime/model/demo", "Conversation Question Reply"],
   ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],

@@ -72,6 +72,8 @@ describe("Models", () => {
       assert.deepStrictEqual(yield* missing("gemini/x"), ["gemini", "GEMINI_API_KEY"])
       assert.deepStrictEqual(yield* missing("custom/x", { TURNSTEP_API_KEY: "k" }), ["custom", "TURNSTEP_BASE_URL"])
       assert.deepStrictEqual(yield* missing("nobody/x"), "ModelNotKnown")
+      const odd = yield* Effect.flip(ask("custom/x", { TURNSTEP_BASE_URL: "http://x", TURNSTEP_REASONING: "all" }))
+      assert.include(odd.message, "TURNSTEP_REASONING cannot be 'all'. Set it to one of as-issued, reasoning_content")
     })
   )
 

@@ -93,21 +93,61 @@ describe("OpenAiChat messages", () => {
     })
   )
 
-  it.live("sends reasoning back only where an option asks for it, and only with calls", () =>
+  it.live("sends reasoning back to who issued it, under the name it came in, and to others only what they demand", () =>
     Effect.gen(function* () {
-      const thought = { type: "reasoning", text: "thought" } as const
-      const history: Prompt.RawInput = [
+      const kept = {
+        issuer: "openai/m",
+        field: "reasoning",
+        members: { reasoning_details: [{ type: "x", data: "y" }] }
+      }
+      const thought = (issuer: string) =>
+        ({ type: "reasoning", text: "thought", options: { "openai-chat": { ...kept, issuer } } }) as const
+      const history = (issuer: string): Prompt.RawInput => [
         { role: "user", content: "a" },
-        { role: "assistant", content: [thought, { type: "tool-call", id: "c1", name: "read", params: {} }] },
+        {
+          role: "assistant",
+          content: [
+            thought(issuer),
+            {
+              type: "tool-call",
+              id: "c1",
+              name: "read",
+              params: {},
+              options: { "openai-chat": { issuer, members: { extra_content: { google: { thought_signature: "s" } } } } }
+            }
+          ]
+        },
         { role: "tool", content: [{ type: "tool-result", id: "c1", name: "read", isFailure: false, result: "x" }] },
-        { role: "assistant", content: [thought, { type: "text", text: "said" }] },
+        { role: "assistant", content: "said" },
         { role: "user", content: "b" }
       ]
-      const none = yield* wire(history)
-      assert.isFalse(none?.some((message) => "reasoning_content" in message))
-      const some = yield* wire(history, { reasoningField: "reasoning_content" })
-      assert.strictEqual(some?.[1]?.reasoning_content, "thought")
-      assert.deepStrictEqual(some?.[3], { role: "assistant", content: "said" })
+      const call = { id: "c1", type: "function", function: { name: "read", arguments: "{}" } }
+      const own = yield* wire(history("openai/m"))
+      assert.deepStrictEqual<unknown>(own?.[1], {
+        role: "assistant",
+        content: null,
+        tool_calls: [{ ...call, extra_content: { google: { thought_signature: "s" } } }],
+        reasoning: "thought",
+        reasoning_details: [{ type: "x", data: "y" }]
+      })
+      assert.deepStrictEqual(own?.[3], { role: "assistant", content: "said" })
+      const foreign = yield* wire(history("other/m"))
+      assert.deepStrictEqual<unknown>(foreign?.[1], { role: "assistant", content: null, tool_calls: [call] })
+      const none = yield* wire(history("openai/m"), { reasoning: "none" })
+      assert.deepStrictEqual<unknown>(none?.[1], foreign?.[1])
+      const off = yield* wire(history("openai/m"), {
+        reasoning: "reasoning_content",
+        settings: { thinking: { type: "disabled" } }
+      })
+      assert.deepStrictEqual<unknown>(off?.[1], foreign?.[1])
+      const demanded = yield* wire(history("other/m"), { reasoning: "reasoning_content" })
+      assert.deepStrictEqual<unknown>(demanded?.[1], {
+        role: "assistant",
+        content: null,
+        tool_calls: [call],
+        reasoning_content: "thought"
+      })
+      assert.deepStrictEqual(demanded?.[3], { role: "assistant", content: "said", reasoning_content: "" })
     })
   )
 

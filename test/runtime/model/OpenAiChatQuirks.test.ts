@@ -207,7 +207,7 @@ describe("OpenAiChat on servers with quirks", () => {
         `event: message\r\nid: 1\r\ndata:${JSON.stringify(delta({ content: "a" }))}\r\n\r\n`,
         ": OPENROUTER PROCESSING\r\n\r\nretry: 10\r\n",
         `data: ${JSON.stringify(delta({ content: "b" }))}\r\n`,
-        "\r\ndata: [DONE]\r\n\r\n"
+        `\r\ndata: ${JSON.stringify(delta({}, "stop"))}\r\n\r\ndata: [DONE]\r\n\r\n`
       ])
       assert.strictEqual(textOf(seen), "ab")
       assert.strictEqual(finishOf(seen)?.reason, "stop")

@@ -4,8 +4,8 @@
  * Owns: for each, its address, the variables it is configured by, and its wire.
  * Does not own: reading the variables (`Models`), or the scripted model `demo`.
  */
+import type * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import type { Profile } from "@turnstep/core/history/Contract"
-import type * as ChatMessage from "./openai/ChatMessage.ts"
 
 /** A provider known by name. */
 export interface ModelPreset {
@@ -20,8 +20,12 @@ export interface ModelPreset {
   readonly keyVariables: ReadonlyArray<string>
   /** Refuse to start without a key? Servers on one's own machine need none. */
   readonly needsKey: boolean
-  /** Field in which reasoning that led to calls is sent back. */
-  readonly reasoningField?: ChatMessage.ReasoningField
+  /** What goes back of the reasoning that it issued; default `as-issued`. */
+  readonly reasoning?: ChatOpaque.Policy
+  /** Does it tell a finish reason with every whole answer? */
+  readonly tellsFinish?: boolean
+  /** Variable that says what goes back of the reasoning. */
+  readonly reasoningVariable?: string
   /** Whose rules its requests must keep on top of those of their format. */
   readonly profile?: Profile
 }
@@ -29,7 +33,7 @@ export interface ModelPreset {
 const hosted = (
   name: string,
   baseUrl: string,
-  rest?: Partial<Pick<ModelPreset, "wire" | "keyVariables" | "reasoningField" | "profile">>
+  rest?: Partial<Pick<ModelPreset, "wire" | "keyVariables" | "reasoning" | "profile">>
 ): ModelPreset => ({
   name,
   wire: "openai-chat",
@@ -37,10 +41,15 @@ const hosted = (
   baseUrlVariable: `${name.toUpperCase()}_BASE_URL`,
   keyVariables: [`${name.toUpperCase()}_API_KEY`],
   needsKey: true,
+  tellsFinish: true,
   ...rest
 })
 
-const local = (name: string, baseUrl: string): ModelPreset => ({ ...hosted(name, baseUrl), needsKey: false })
+const local = (name: string, baseUrl: string): ModelPreset => ({
+  ...hosted(name, baseUrl),
+  needsKey: false,
+  tellsFinish: false
+})
 
 /** All presets, in the order in which they are listed to users. */
 export const all: ReadonlyArray<ModelPreset> = [
@@ -48,7 +57,7 @@ export const all: ReadonlyArray<ModelPreset> = [
   hosted("anthropic", "https://api.anthropic.com/v1", { wire: "anthropic", profile: "no-prefill" }),
   hosted("openrouter", "https://openrouter.ai/api/v1"),
   hosted("deepseek", "https://api.deepseek.com/v1", {
-    reasoningField: "reasoning_content",
+    reasoning: "reasoning_content",
     profile: "deepseek"
   }),
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta", {
@@ -65,7 +74,8 @@ export const all: ReadonlyArray<ModelPreset> = [
     baseUrl: undefined,
     baseUrlVariable: "TURNSTEP_BASE_URL",
     keyVariables: ["TURNSTEP_API_KEY"],
-    needsKey: false
+    needsKey: false,
+    reasoningVariable: "TURNSTEP_REASONING"
   }
 ]
 

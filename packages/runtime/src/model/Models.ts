@@ -10,6 +10,7 @@
  *   program that uses one of them does not wait for the others to load.
  * - M3. Keys and prompts go to the configured address only: no redirect is followed.
  */
+import * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Model from "effect/ai/Model"
 import * as Config from "effect/Config"
@@ -42,6 +43,17 @@ export class ModelKeyMissing extends Schema.TaggedError<ModelKeyMissing>()("Mode
   }
 }
 
+/** A variable of the provider has a value it cannot have. */
+export class ModelSettingInvalid extends Schema.TaggedError<ModelSettingInvalid>()("ModelSettingInvalid", {
+  variable: Schema.String,
+  value: Schema.String,
+  allowed: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    return `${this.variable} cannot be '${this.value}'. Set it to one of ${this.allowed.join(", ")}, or leave it out.`
+  }
+}
+
 /** A model by name. */
 export interface ModelName {
   readonly preset: ModelPreset.ModelPreset
@@ -71,8 +83,10 @@ export const parse = (spec: string): Effect.Effect<ModelName, ModelNotKnown> => 
 /** The model with this name, from the current configuration. */
 export const layer = (
   spec: string
-): Layer.Layer<LanguageModel.LanguageModel | Model.ProviderName | Model.ModelName, ModelNotKnown | ModelKeyMissing> =>
-  Layer.unwrap(Effect.flatMap(parse(spec), layerFor))
+): Layer.Layer<
+  LanguageModel.LanguageModel | Model.ProviderName | Model.ModelName,
+  ModelNotKnown | ModelKeyMissing | ModelSettingInvalid
+> => Layer.unwrap(Effect.flatMap(parse(spec), layerFor))
 
 /** Which keys of known providers are set, so that a caller can say so before it uses one. */
 export const announced: Effect.Effect<ReadonlyArray<AnnouncedKey>> = Effect.map(
@@ -91,8 +105,9 @@ const layerFor = Effect.fnUntraced(function* ({ model, preset }: ModelName) {
   }
   const apiKey = key?.value
   if (preset.wire === "openai-chat") {
-    const { profile, reasoningField } = preset
-    return OpenAiChat.layer({ baseUrl, model, provider: preset.name, apiKey, reasoningField, profile })
+    const { profile, tellsFinish } = preset
+    const reasoning = (yield* reasoningOf(preset)) ?? preset.reasoning
+    return OpenAiChat.layer({ baseUrl, model, provider: preset.name, apiKey, reasoning, tellsFinish, profile })
   }
   // M2: both packages with all they need take longer to load than everything else here together
   const AiSdk = yield* Effect.promise(() => import("./AiSdk.ts"))
@@ -107,6 +122,17 @@ const layerFor = Effect.fnUntraced(function* ({ model, preset }: ModelName) {
       : (yield* Effect.promise(() => import("@ai-sdk/google"))).createGoogle(settings)(model)
   return AiSdk.layer(provided, { provider: preset.name, apiKey, profile: preset.profile })
 })
+
+/** What the preset's variable says goes back of the reasoning. */
+const reasoningOf = Effect.fnUntraced(function* ({ reasoningVariable }: ModelPreset.ModelPreset) {
+  if (reasoningVariable === undefined) return undefined
+  const value = (yield* variable(reasoningVariable))?.trim() ?? ""
+  if (value === "") return undefined
+  const policy = policies.find((policy) => policy === value)
+  return policy ?? (yield* new ModelSettingInvalid({ variable: reasoningVariable, value, allowed: policies }))
+})
+
+const policies: ReadonlyArray<ChatOpaque.Policy> = ["as-issued", ...ChatOpaque.reasoningFields, "none"]
 
 interface FoundKey extends AnnouncedKey {
   readonly value: Redacted.Redacted

@@ -12,6 +12,7 @@
  * - O2. Interrupting the stream's fiber destroys the socket at once.
  * - O3. The API key is in no error and no log.
  */
+import type * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import type { Profile } from "@turnstep/core/history/Contract"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -29,6 +30,7 @@ import * as ChatCall from "./openai/ChatCall.ts"
 import * as ChatMessage from "./openai/ChatMessage.ts"
 import * as ChatPart from "./openai/ChatPart.ts"
 import * as ChatRequest from "./openai/ChatRequest.ts"
+import * as Concessions from "./openai/Concessions.ts"
 import * as Exchange from "./openai/Exchange.ts"
 import * as OwnedCalls from "./OwnedCalls.ts"
 import * as ProviderRefusal from "./ProviderRefusal.ts"
@@ -46,8 +48,14 @@ export interface Options {
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Further fields of the request body, named as the provider names them (`temperature`, `max_tokens`, …). */
   readonly settings?: ChatRequest.Settings | undefined
-  /** Field in which reasoning that led to calls is sent back; by default none is. DeepSeek's thinking mode demands it. */
-  readonly reasoningField?: ChatMessage.ReasoningField | undefined
+  /**
+   * What goes back of the reasoning, the signatures and the like that the model issued with its answers. Default `as-issued`:
+   * each field under its own name, to the model that issued it. Field names are for servers that demand the field on every
+   * answer (DeepSeek, Kimi: `reasoning_content`); `none` is for servers that refuse what they issue.
+   */
+  readonly reasoning?: ChatOpaque.Policy | undefined
+  /** Does the server tell a finish reason with every whole answer? Default false: after `[DONE]` without one it is `unknown`. */
+  readonly tellsFinish?: boolean | undefined
   /** Whose rules the messages must keep on top of the format's own; none by default. */
   readonly profile?: Profile | ReadonlyArray<Profile> | undefined
   /** How long the provider may be silent, before its answer or within it; then the request fails and may be retried. Default five minutes. */
@@ -58,15 +66,19 @@ export interface Options {
 const make = Effect.fn("OpenAiChat.make")(function* (
   options: Options
 ): Effect.fn.Return<Context.Context<LanguageModel.LanguageModel>, never, Scope.Scope> {
-  const messages = ChatMessage.encoder(options.reasoningField)
+  const provider = options.provider ?? "openai"
+  const policy = isThinkingOff(options) ? "none" : (options.reasoning ?? "as-issued")
+  const issuer = `${provider}/${options.model}`
+  const concessions = Concessions.make({ policy, issuer })
+  const source = { issuer, tellsFinish: options.tellsFinish ?? false }
+  const messages = ChatMessage.encoder(() => concessions.current().recipient)
   const key = options.apiKey === undefined ? undefined : Redacted.value(options.apiKey).trim()
   const endpoint = completionsUrl(options.baseUrl)
   const idleMillis = Duration.toMillis(Duration.fromInputUnsafe(options.idleTimeout ?? Duration.minutes(5)))
   const post = endpoint && (yield* Exchange.make({ url: endpoint, headers: headersOf(options, key), idleMillis }))
-  const encode = ChatRequest.encoder(options, messages)
+  const encode = ChatRequest.encoder(options, messages, concessions)
   const scrub = ProviderRefusal.scrubber(key)
   const url = endpoint === undefined ? scrub(options.baseUrl) : endpoint.origin + endpoint.pathname
-  const provider = options.provider ?? "openai"
 
   const start: OwnedCalls.Provider<ChatPart.ChatPart>["start"] = (request, now, tell) => {
     const fail = (reason: AiError.AiErrorReason) =>
@@ -76,15 +88,21 @@ const make = Effect.fn("OpenAiChat.make")(function* (
       return constVoid
     }
     try {
-      return ChatCall.start({ post, url, scrub, hasKey: key !== undefined }, encode(request), now, (parts, ending) => {
-        if (ending?.error !== undefined) {
-          if (parts.length > 0) tell(parts)
-          return fail(ending.error)
+      const connection = { post, url, scrub, hasKey: key !== undefined, source, concessions }
+      return ChatCall.start(
+        connection,
+        () => encode(request),
+        now,
+        (parts, ending) => {
+          if (ending?.error !== undefined) {
+            if (parts.length > 0) tell(parts)
+            return fail(ending.error)
+          }
+          const finish = parts.at(-1)
+          if (finish?.type === "finish") CallSpan.annotate(request, provider, options.model, finish)
+          tell(parts, ending && { error: undefined })
         }
-        const finish = parts.at(-1)
-        if (finish?.type === "finish") CallSpan.annotate(request, provider, options.model, finish)
-        tell(parts, ending && { error: undefined })
-      })
+      )
     } catch (cause) {
       // a value that is not JSON, a tool or a schema the wire cannot say, a header that HTTP forbids
       fail(
@@ -98,7 +116,11 @@ const make = Effect.fn("OpenAiChat.make")(function* (
 
   const codecTransformer = OpenAiStructuredOutput.toCodecOpenAI
   const model = yield* OwnedCalls.make({ start, decode: ChatPart.decode, codecTransformer })
-  const contract = options.profile === undefined ? {} : { profile: options.profile }
+  const contract = {
+    ...(options.profile === undefined ? undefined : { profile: options.profile }),
+    // The gate judges what leaves by whether the field is demanded.
+    ...(policy === "as-issued" ? undefined : { thinking: policy !== "none" })
+  }
   return Context.make(LanguageModel.LanguageModel, model).pipe(
     Context.add(Wire, { format: "openai-chat", contract, write: messages.write })
   )
@@ -109,6 +131,12 @@ export const layer = (
   options: Options
 ): Layer.Layer<LanguageModel.LanguageModel | Model.ProviderName | Model.ModelName> =>
   Model.make(options.provider ?? "openai", options.model, Layer.effectContext(make(options)))
+
+/** DeepSeek, Kimi and Zhipu switch thinking off by a field of the body; nothing is issued or demanded then. */
+const isThinkingOff = ({ settings }: Options): boolean => {
+  const thinking = settings?.["thinking"]
+  return typeof thinking === "object" && thinking !== null && Reflect.get(thinking, "type") === "disabled"
+}
 
 const completionsUrl = (baseUrl: string): URL | undefined => {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined

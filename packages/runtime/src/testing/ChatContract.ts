@@ -13,6 +13,7 @@
  * - O7. Function names are `[A-Za-z0-9_-]`, 1 to 64, in `tools` and in the history.
  * - O8. Call ids are 1 to 64 characters, and differ within their message.
  * - O11. Strings are well-formed Unicode.
+ * - M1. Members beside those of the format: providers demand theirs, and refuse those of others.
  */
 
 /** One message as it came over the wire. */
@@ -20,12 +21,14 @@ export interface Message {
   readonly role: string
   readonly content?: string | null | ReadonlyArray<{ readonly type: string; readonly text?: string }>
   readonly reasoning_content?: string
+  readonly [member: string]: unknown
   readonly tool_calls?: ReadonlyArray<ToolCall>
   readonly tool_call_id?: string
 }
 
 /** One call of an assistant message. */
 export interface ToolCall {
+  readonly [member: string]: unknown
   readonly id: string
   readonly type: "function"
   readonly function: { readonly name: string; readonly arguments: string }
@@ -48,10 +51,57 @@ export interface Body {
 
 /** A broken rule. */
 export interface Violation {
-  readonly rule: "O1" | "O2" | "O3" | "O5" | "O6" | "O7" | "O8" | "O11" | "body"
+  readonly rule: "O1" | "O2" | "O3" | "O5" | "O6" | "O7" | "O8" | "O11" | "M1" | "body"
   readonly message: string
   /** Path of the offending value, as OpenAI writes it. */
   readonly param: string
+}
+
+/** What a provider demands and takes of assistant messages beside the members of the format (M1). */
+export interface MemberRule {
+  /** A member that must be there, on answers with calls or on all answers of a round with calls. */
+  readonly demanded?: { readonly name: string; readonly on: "calls" | "rounds" } | undefined
+  /** A member that every first call of an answer must have. */
+  readonly demandedOfCalls?: string | undefined
+  /** Members that are taken; any other is refused. */
+  readonly taken: ReadonlyArray<string>
+}
+
+/** The first broken rule about members, in the words of DeepSeek, Kimi, Gemini and Mistral. */
+export const checkMembers = (messages: ReadonlyArray<Message>, rule: MemberRule): Violation | undefined => {
+  for (const [i, message] of messages.entries()) {
+    if (message.role !== "assistant") continue
+    const param = `messages.[${i}]`
+    const calls = message.tool_calls ?? []
+    const foreign =
+      Object.keys(message).find((name) => !ofMessages.has(name) && !rule.taken.includes(name)) ??
+      calls.flatMap((call) => Object.keys(call)).find((name) => !ofCalls.has(name) && !rule.taken.includes(name))
+    if (foreign !== undefined) {
+      const text = `property '${param}.assistant.${foreign}' is unsupported. Extra inputs are not permitted.`
+      return { rule: "M1", message: text, param: `${param}.${foreign}` }
+    }
+    const { demanded } = rule
+    const isConcerned = demanded?.on === "rounds" ? isInRoundWithCalls(messages, i) : calls.length > 0
+    if (demanded !== undefined && isConcerned && message[demanded.name] === undefined) {
+      const text = `The ${demanded.name} in the thinking mode must be passed back to the API: it is missing at index ${i}.`
+      return { rule: "M1", message: text, param: `${param}.${demanded.name}` }
+    }
+    if (rule.demandedOfCalls !== undefined && calls[0] !== undefined && calls[0][rule.demandedOfCalls] === undefined) {
+      const text = `Function call \`${calls[0].function.name}\` is missing a thought_signature.`
+      return { rule: "M1", message: text, param: `${param}.tool_calls[0].${rule.demandedOfCalls}` }
+    }
+  }
+  return undefined
+}
+
+const ofMessages: ReadonlySet<string> = new Set(["role", "content", "tool_calls", "name", "refusal"])
+const ofCalls: ReadonlySet<string> = new Set(["id", "type", "function", "index"])
+
+/** A round goes from a user message to the next one. */
+const isInRoundWithCalls = (messages: ReadonlyArray<Message>, index: number): boolean => {
+  const start = messages.findLastIndex(({ role }, i) => role === "user" && i < index)
+  const next = messages.findIndex(({ role }, i) => role === "user" && i > index)
+  return messages.slice(start + 1, next < 0 ? undefined : next).some((message) => message.tool_calls !== undefined)
 }
 
 /** The first broken rule of a request body, or `undefined`. */

@@ -19,6 +19,8 @@ export interface Call {
   readonly arguments?: Pieces | { readonly [name: string]: unknown } | undefined
   /** Default: unique within the provider. */
   readonly id?: string | undefined
+  /** Further members of the call, such as a signature. */
+  readonly members?: { readonly [name: string]: unknown } | undefined
 }
 
 /** Token counts as the wire names them. */
@@ -31,6 +33,10 @@ export interface Usage {
 /** An answer of the model. */
 export interface Answer {
   readonly reasoning?: Pieces | undefined
+  /** Field the reasoning is told in; default `reasoning_content`. */
+  readonly reasoningField?: "reasoning_content" | "reasoning" | undefined
+  /** Further members of the message, one delta each. */
+  readonly members?: ReadonlyArray<{ readonly [name: string]: unknown }> | undefined
   readonly text?: Pieces | undefined
   readonly calls?: ReadonlyArray<Call> | undefined
   /** Finish reason; default `tool_calls` or `stop`; `null` leaves it out. */
@@ -97,12 +103,19 @@ export const chunks = (answer: Answer, envelope: Envelope): ReadonlyArray<string
   const usage = usageOf(answer, envelope)
   return [
     delta({ role: "assistant", content: answer.calls === undefined ? "" : null }),
-    ...each(answer.reasoning, (reasoning_content) => ({ reasoning_content })),
+    ...each(answer.reasoning, (text) => ({ [answer.reasoningField ?? "reasoning_content"]: text })),
+    ...(answer.members ?? []).map((members) => delta(members)),
     ...each(answer.text, (content) => ({ content })),
     ...(answer.calls ?? []).flatMap((call, index) => [
       delta({
         tool_calls: [
-          { index, id: idOf(call, index, envelope), type: "function", function: { name: call.name, arguments: "" } }
+          {
+            index,
+            id: idOf(call, index, envelope),
+            type: "function",
+            function: { name: call.name, arguments: "" },
+            ...call.members
+          }
         ]
       }),
       ...each(argumentsOf(call), (text) => ({ tool_calls: [{ index, function: { arguments: text } }] }))

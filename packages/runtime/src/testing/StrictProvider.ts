@@ -75,6 +75,10 @@ export interface Options {
   readonly respond: Respond
   /** Demand this bearer key; default: any client may come. */
   readonly apiKey?: string | undefined
+  /** Members that are demanded and taken beside those of the format; by default any are taken and none demanded. */
+  readonly members?: ChatContract.MemberRule | undefined
+  /** Fields of the body that are refused by name. */
+  readonly refused?: ReadonlyArray<string> | undefined
 }
 
 /** One reply per accepted request; a request after the last is refused (P3). */
@@ -103,7 +107,12 @@ export const make = Effect.fn("StrictProvider.make")(function* (
     if (options.apiKey !== undefined && arrival.headers.authorization !== `Bearer ${options.apiKey}`) {
       return refuse(401, "Incorrect API key provided.", body)
     }
-    const violation = ChatContract.check(body)
+    const refused = options.refused?.find((name) => typeof body === "object" && body !== null && name in body)
+    if (refused !== undefined)
+      return refuse(400, `Unsupported parameter: '${refused}' is not supported with this model.`, body)
+    const violation =
+      ChatContract.check(body) ??
+      (options.members && ChatContract.checkMembers((body as ChatContract.Body).messages, options.members))
     return violation === undefined ? undefined : refuse(400, violation.message, body, violation)
   }
 

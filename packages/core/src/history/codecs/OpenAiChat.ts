@@ -17,16 +17,17 @@ import { isObject, listOf, step, textOf, type JsonObject } from "../Json.ts"
 import * as ToolArguments from "../ToolArguments.ts"
 import { legal } from "../ToolName.ts"
 import * as ChatFile from "./ChatFile.ts"
+import * as ChatOpaque from "./ChatOpaque.ts"
 import * as FileData from "./FileData.ts"
 
-/** Field in which reasoning that led to calls is sent back; providers that want none refuse or bill it. */
-export type ReasoningField = "reasoning_content" | "reasoning"
-
-/** A message as it is sent: the results of a batch are several messages, a message without content is none (M2). */
+/**
+ * A message as it is sent: the results of a batch are several messages, a message without content is none (M2). Without a
+ * recipient nothing goes back of what a server issued beside text and calls.
+ */
 export const write = (
   message: Prompt.Message,
   lose: Lose,
-  reasoning: ReasoningField | undefined
+  recipient: ChatOpaque.Recipient | undefined
 ): ReadonlyArray<JsonObject> => {
   switch (message.role) {
     case "system":
@@ -34,7 +35,7 @@ export const write = (
     case "user":
       return [{ role: "user", content: userContent(message.content, lose) }]
     case "assistant":
-      return assistant(message.content, lose, reasoning)
+      return assistant(message.content, lose, recipient)
     case "tool":
       return message.content.flatMap((part) =>
         part.type === "tool-result"
@@ -62,7 +63,7 @@ const userContent = (parts: ReadonlyArray<Prompt.UserMessagePart>, lose: Lose): 
 const assistant = (
   parts: ReadonlyArray<Prompt.AssistantMessagePart>,
   lose: Lose,
-  reasoning: ReasoningField | undefined
+  recipient: ChatOpaque.Recipient | undefined
 ): ReadonlyArray<JsonObject> => {
   let text = ""
   let thought = ""
@@ -73,19 +74,19 @@ const assistant = (
     else if (part.type === "reasoning") thought += part.text
     else if (part.type === "tool-call" && !part.providerExecuted) {
       const call = { name: legal(part.name), arguments: ToolArguments.write(part.params) }
-      calls.push({ id: part.id.toWellFormed(), type: "function", function: call })
+      const opaque = recipient === undefined ? undefined : ChatOpaque.returnedWithCall(part, recipient)
+      calls.push({ id: part.id.toWellFormed(), type: "function", function: call, ...opaque })
     }
   }
-  // Demanded with calls only; some models refuse it elsewhere.
-  const isThoughtSent = reasoning !== undefined && calls.length > 0
-  if (thought !== "" && !isThoughtSent) lose("reasoning", thought)
+  const opaque = recipient === undefined ? {} : ChatOpaque.returned(parts, recipient)
+  if (thought !== "" && !ChatOpaque.reasoningFields.some((field) => field in opaque)) lose("reasoning", thought)
   if (text === "" && calls.length === 0) return [] // M2
   return [
     {
       role: "assistant",
       content: text === "" ? null : text.toWellFormed(),
       ...(calls.length > 0 ? { tool_calls: calls } : undefined),
-      ...(isThoughtSent && thought !== "" ? { [reasoning]: thought.toWellFormed() } : undefined)
+      ...opaque
     }
   ]
 }
@@ -115,7 +116,14 @@ const read = readEach((message, index, into) => {
 
 const known = {
   user: members("content"),
-  assistant: members("content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
+  assistant: members(
+    "content",
+    "refusal",
+    "tool_calls",
+    "function_call",
+    ...ChatOpaque.reasoningFields,
+    ...ChatOpaque.messageMembers
+  )
 }
 
 const userParts = (content: unknown, index: number, into: Reading): ReadonlyArray<UserPart> => {
@@ -137,13 +145,14 @@ const userParts = (content: unknown, index: number, into: Reading): ReadonlyArra
 }
 
 const assistantParts = (message: JsonObject, index: number, into: Reading): ReadonlyArray<PastPart> => {
-  const thought = textOf(message, "reasoning_content") ?? textOf(message, "reasoning")
+  const field = ChatOpaque.reasoningFields.find((name) => typeof message[name] === "string")
+  const issued = ChatOpaque.options({ field, members: ChatOpaque.membersOf(message, ChatOpaque.messageMembers) })
   const said = [spoken(message["content"], index, into), textOf(message, "refusal") ?? ""]
     .filter((text) => text !== "")
     .join("\n")
   if (message["function_call"] !== undefined) into.lose(index, unknownPart, message["function_call"], "/function_call")
   return [
-    ...(thought === undefined ? [] : [{ type: "reasoning", text: thought } as const]),
+    ...(issued === undefined ? [] : [thought(field === undefined ? "" : textOfAny(message[field]), issued)]),
     ...(said === "" ? [] : [{ type: "text", text: said } as const]),
     ...listOf(message, "tool_calls").flatMap((call, slot): ReadonlyArray<PastPart> => {
       const custom = isObject(call) ? call["custom"] : undefined
@@ -154,10 +163,18 @@ const assistantParts = (message: JsonObject, index: number, into: Reading): Read
       }
       const params = isObject(custom) ? { input: custom["input"] } : ToolArguments.toObject(body["arguments"])
       const name = textOf(body, "name") ?? ""
-      return [{ type: "tool-call", wireId: textOf(call, "id") ?? "", name, params: json(params) }]
+      const opaque = ChatOpaque.options({ members: ChatOpaque.membersOf(call, ChatOpaque.callMembers) })
+      const options = opaque === undefined ? undefined : { options: opaque }
+      return [{ type: "tool-call", wireId: textOf(call, "id") ?? "", name, params: json(params), ...options }]
     })
   ]
 }
+
+const thought = (text: string, options: NonNullable<PastPart["options"]>): PastPart => ({
+  type: "reasoning",
+  text,
+  options
+})
 
 /** The words of an answer; a refusal is one as well. */
 const spoken = (content: unknown, index: number, into: Reading): string => {

@@ -199,7 +199,7 @@ const reasoningContent = (history: History): ReadonlyArray<Fault> => {
     if (entry.role === "user") close()
     if (entry.role !== "assistant" || !isObject(message)) return
     if (entry.calls.length > 0) hasCalls = true
-    if (textOf(message, "reasoning_content") === undefined) round.push(index)
+    if (typeof message["reasoning_content"] !== "string") round.push(index) // an empty one is accepted
   })
   close()
   return faults

@@ -7,6 +7,7 @@
 import type * as Provider from "@ai-sdk/provider"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Tool from "effect/ai/Tool"
+import * as ToolSchema from "../ToolSchema.ts"
 import * as PromptMessage from "./PromptMessage.ts"
 
 /** Options of the AI SDK that are the same in every call. */
@@ -58,7 +59,7 @@ const convertTool = (tool: Tool.Any): V4Tool => {
   return {
     type: "function",
     name: tool.name,
-    inputSchema: Tool.getJsonSchema(tool) as V4Schema,
+    inputSchema: ToolSchema.bounded(Tool.getJsonSchema(tool)) as V4Schema,
     ...(description === undefined ? undefined : { description }),
     ...(strict === undefined ? undefined : { strict })
   }

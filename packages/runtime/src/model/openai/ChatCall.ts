@@ -8,11 +8,13 @@
  * - K2. The ending of a whole response is told when its connection is free again, so
  *   that the next request finds it; a server that keeps it open after `[DONE]` is
  *   not waited for.
+ * - K3. A refusal of an optional field is no ending: the request is sent again without it.
  */
 import * as AiError from "effect/ai/AiError"
 import * as ProviderRefusal from "../ProviderRefusal.ts"
 import type { ChatPart } from "./ChatPart.ts"
 import * as ChatDecoder from "./ChatDecoder.ts"
+import type * as Concessions from "./Concessions.ts"
 import type * as Exchange from "./Exchange.ts"
 import * as SseDecoder from "./SseDecoder.ts"
 
@@ -31,17 +33,22 @@ export interface Connection {
   /** Removes the API key from a text. */
   readonly scrub: (text: string) => string
   readonly hasKey: boolean
+  readonly source: ChatDecoder.Source
+  readonly concessions: Concessions.Concessions
 }
 
-/** Sends the body; `tell` hears of the parts and of the ending. Gives what stops the call at once. */
+/**
+ * Sends a body; `tell` hears of the parts and of the ending. Gives what stops the call at once. `encode` makes the body, anew
+ * when the server refuses a part of it (K3).
+ */
 export const start = (
   connection: Connection,
-  body: string,
+  encode: () => string,
   now: () => number,
   tell: (parts: Parts, ending?: Ending) => void
 ): (() => void) => {
   const frames = SseDecoder.make()
-  const chunks = ChatDecoder.make()
+  const chunks = ChatDecoder.make(connection.source)
   let last: Parts = [] // parts of a whole response that wait for its ending
   let state: "reading" | "whole" | "over" = "reading"
   let isWhole = false
@@ -73,7 +80,8 @@ export const start = (
     if (!isLast) setImmediate(settle) // K2
   }
 
-  const running = connection.post(body, {
+  let body = encode()
+  const listener: Exchange.Listener = {
     onText: (text) => {
       if (state === "reading") take(frames.push(text), false)
     },
@@ -84,11 +92,18 @@ export const start = (
       }
       if (state === "whole") queueMicrotask(settle) // K2: node frees the socket before its microtasks
     },
-    onRefused: (refusal) =>
-      end([], ProviderRefusal.toReason(refusal, { now: now(), scrub: connection.scrub, hasKey: connection.hasKey })),
+    onRefused: (refusal) => {
+      if (connection.concessions.learn(refusal, body)) {
+        body = encode()
+        running = connection.post(body, listener) // K3
+        return
+      }
+      end([], ProviderRefusal.toReason(refusal, { now: now(), scrub: connection.scrub, hasKey: connection.hasKey }))
+    },
     onFailure: (description) =>
       state === "whole" ? settle() : end([], networkError(connection, "TransportError", description))
-  })
+  }
+  let running = connection.post(body, listener)
   return () => {
     state = "over"
     return isWhole ? running.release() : running.cancel()

@@ -7,13 +7,17 @@
  *
  * - D1. Tool calls and the finish part appear only in `end`, and only when the
  *   response was whole: half a response never yields a call that looks complete.
- * - D2. Whole means that the body ended cleanly after a finish reason, or that
- *   `[DONE]` was seen.
+ * - D2. Whole means that the body ended cleanly after a finish reason. `[DONE]` or a document without one is whole only for
+ *   servers that are known to leave it out; the finish is then `unknown`.
  * - D3. Text and reasoning blocks are closed before the next block or the end.
+ * - D4. What must go back is kept: the field of the reasoning with its block, other members of the message in a block without
+ *   text at the end, members of a call with the call.
  */
 import type * as Response from "effect/ai/Response"
+import * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import * as ToolArguments from "@turnstep/core/history/ToolArguments"
 import type { ChatPart } from "./ChatPart.ts"
+import * as Members from "./Members.ts"
 import * as ToolCallSlots from "./ToolCallSlots.ts"
 import * as Usage from "./ChatUsage.ts"
 
@@ -35,8 +39,16 @@ export interface ChatDecoder {
   readonly end: (out: Parts) => Fault | undefined
 }
 
+/** What is known of the server. */
+export interface Source {
+  /** The model as `provider/model`: what it issues goes back to it alone. */
+  readonly issuer: string
+  /** Does every whole response have a finish reason (D2)? */
+  readonly tellsFinish: boolean
+}
+
 /** A decoder for one response. */
-export const make = (): ChatDecoder => {
+export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
   let responseId: string | undefined
   let isTold = false
   let finishReason: string | undefined
@@ -45,18 +57,21 @@ export const make = (): ChatDecoder => {
   let block: { readonly type: "text" | "reasoning"; readonly id: string } | undefined
   let blocks = 0
   const calls = ToolCallSlots.make(() => responseId)
+  const members = Members.make()
+  let issued: ChatOpaque.ReasoningField | undefined // the first field reasoning came in, should it be empty
+  let hasReasoned = false
 
   const close = (out: Parts): void => {
     if (block !== undefined) out.push({ type: `${block.type}-end`, id: block.id })
     block = undefined
   }
 
-  const write = (type: "text" | "reasoning", delta: string, out: Parts): void => {
+  const write = (type: "text" | "reasoning", delta: string, out: Parts, field?: ChatOpaque.ReasoningField): void => {
     if (delta === "") return
     if (block?.type !== type) {
       close(out) // D3
       block = { type, id: `${type}-${blocks++}` }
-      out.push({ type: `${type}-start`, id: block.id })
+      out.push({ type: `${type}-start`, id: block.id, ...metadataOf({ issuer, field }) })
     }
     out.push({ type: `${type}-delta`, id: block.id, delta })
   }
@@ -72,8 +87,14 @@ export const make = (): ChatDecoder => {
   }
 
   const takeDelta = (delta: Fields, out: Parts): void => {
-    const reasoning = delta["reasoning_content"] || delta["reasoning"] // some servers send both, with the same text
-    if (typeof reasoning === "string") write("reasoning", reasoning, out)
+    // Some servers send both fields, with the same text.
+    const field = ChatOpaque.reasoningFields.find((name) => typeof delta[name] === "string" && delta[name] !== "")
+    issued ??= field ?? ChatOpaque.reasoningFields.find((name) => delta[name] === "")
+    if (field !== undefined) {
+      hasReasoned = true
+      write("reasoning", String(delta[field]), out, field)
+    }
+    members.take(ChatOpaque.membersOf(delta, ChatOpaque.messageMembers))
     takeContent(delta["content"], out)
     if (typeof delta["refusal"] === "string") write("text", delta["refusal"], out)
     const pieces = delta["tool_calls"]
@@ -86,7 +107,7 @@ export const make = (): ChatDecoder => {
   const takeChunk = (chunk: Fields, out: Parts): Fault | undefined => {
     if (isFault(chunk["error"])) return { _tag: "Reported", error: chunk["error"] }
     if (!isTold) {
-      const metadata = metadataOf(chunk)
+      const metadata = responseOf(chunk)
       if (metadata !== undefined) {
         isTold = true
         responseId = metadata.id
@@ -101,7 +122,7 @@ export const make = (): ChatDecoder => {
       if (isFields(choice["delta"])) takeDelta(choice["delta"], out)
       else if (isFields(choice["message"])) {
         takeDelta(choice["message"], out)
-        done = true // an unstreamed answer is whole by itself
+        done = true
       }
       const reason = choice["finish_reason"]
       if (typeof reason !== "string" || reason === "") continue
@@ -133,20 +154,36 @@ export const make = (): ChatDecoder => {
     push,
     isDone: () => done,
     end: (out) => {
-      if (finishReason === undefined && !done) return { _tag: "CutShort" } // D2
+      if (finishReason === undefined && (tellsFinish || !done)) return { _tag: "CutShort" } // D2
       close(out)
+      const left = metadataOf({ issuer, field: hasReasoned ? undefined : issued, members: members.all() })
+      if (left !== undefined) {
+        const id = `reasoning-${blocks++}`
+        out.push({ type: "reasoning-start", id, ...left }, { type: "reasoning-end", id }) // D4
+      }
       calls.close(out)
       const reason = reasonOf(finishReason, calls.slots.length > 0)
       for (const slot of calls.slots) {
         // a call cut before its first argument must not turn into a call without arguments
-        const params = slot.text === "" && reason !== "tool-calls" ? "" : ToolArguments.read(slot.text)
-        out.push({ type: "tool-call", id: slot.id ?? "", name: slot.name, params })
+        const isCut = slot.text === "" && reason !== "tool-calls"
+        const params = isCut ? "" : slot.isUnclear ? unclear(slot.text) : ToolArguments.read(slot.text)
+        const opaque = metadataOf({ issuer, members: slot.members.all() })
+        out.push({ type: "tool-call", id: slot.id ?? "", name: slot.name, params, ...opaque })
       }
       const metadata = finishReason === undefined ? undefined : { metadata: { openai: { finishReason } } }
       out.push({ type: "finish", reason, usage, ...metadata })
       return undefined
     }
   }
+}
+
+/** Stands for arguments that must not run: text is never taken for an object. */
+const unclear = (text: string): string =>
+  `[the pieces of this call could not be told from those of another call of the same response] ${text}`
+
+const metadataOf = (opaque: ChatOpaque.Opaque): { readonly metadata: Response.ProviderMetadata } | undefined => {
+  const options = ChatOpaque.options(opaque)
+  return options === undefined ? undefined : { metadata: options }
 }
 
 type Fields = { readonly [field: string]: unknown }
@@ -167,7 +204,7 @@ const parse = (text: string): unknown => {
 const textOf = (items: ReadonlyArray<unknown>): string =>
   items.map((item) => (isFields(item) && typeof item["text"] === "string" ? item["text"] : "")).join("")
 
-const metadataOf = ({ id, model }: Fields): Extract<ChatPart, { readonly type: "response-metadata" }> | undefined => {
+const responseOf = ({ id, model }: Fields): Extract<ChatPart, { readonly type: "response-metadata" }> | undefined => {
   const hasId = typeof id === "string" && id !== ""
   const hasModel = typeof model === "string" && model !== ""
   if (!hasId && !hasModel) return undefined
@@ -188,6 +225,7 @@ const reasonOf = (raw: string | undefined, hasCalls: boolean): Response.FinishRe
     case "sensitive":
       return "content-filter"
     case undefined:
+      return "unknown" // D2
     case "stop":
     case "eos":
     case "end_turn":

@@ -9,12 +9,11 @@
  * - M2. A message with nothing the wire can carry is the empty text and is left out.
  */
 import { unheard } from "@turnstep/core/history/Codec"
+import type * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import * as OpenAiChat from "@turnstep/core/history/codecs/OpenAiChat"
 import type { JsonObject } from "@turnstep/core/history/Json"
 import * as WellFormedJson from "@turnstep/core/history/WellFormedJson"
 import type * as Prompt from "effect/ai/Prompt"
-
-export type { ReasoningField } from "@turnstep/core/history/codecs/OpenAiChat"
 
 /** The messages of one model. */
 export interface Encoder {
@@ -24,19 +23,31 @@ export interface Encoder {
   readonly text: (message: Prompt.Message) => string
 }
 
-export const encoder = (reasoning: OpenAiChat.ReasoningField | undefined): Encoder => {
-  const written = new WeakMap<Prompt.Message, ReadonlyArray<JsonObject>>()
-  const texts = new WeakMap<Prompt.Message, string>()
+/** An encoder for what the recipient takes. Another recipient makes it encode all messages anew. */
+export const encoder = (recipient: () => ChatOpaque.Recipient): Encoder => {
+  let known: ChatOpaque.Recipient | undefined
+  let written = new WeakMap<Prompt.Message, ReadonlyArray<JsonObject>>()
+  let texts = new WeakMap<Prompt.Message, string>()
+  const current = (): ChatOpaque.Recipient => {
+    const now = recipient()
+    if (known === now) return now
+    written = new WeakMap()
+    texts = new WeakMap()
+    known = now
+    return now
+  }
   const write = (message: Prompt.Message): ReadonlyArray<JsonObject> => {
-    const known = written.get(message)
-    if (known !== undefined) return known
-    const made = OpenAiChat.write(message, unheard, reasoning)
+    const to = current()
+    const before = written.get(message)
+    if (before !== undefined) return before
+    const made = OpenAiChat.write(message, unheard, to)
     written.set(message, made)
     return made
   }
   const text = (message: Prompt.Message): string => {
-    const known = texts.get(message)
-    if (known !== undefined) return known
+    current()
+    const before = texts.get(message)
+    if (before !== undefined) return before
     const made = write(message)
       .map((part) => WellFormedJson.stringify(part))
       .join(",")

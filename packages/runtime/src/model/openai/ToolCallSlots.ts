@@ -1,24 +1,35 @@
 /**
  * The tool calls of one response while their pieces arrive.
  *
- * Owns: which piece belongs to which call, and every call's id. Does not own:
- * what the arguments mean (`ToolArguments`) or when a call may be shown as whole
- * (`ChatDecoder`).
+ * Owns: which piece belongs to which call, and every call's id. Does not own: what the arguments mean (`ToolArguments`) or when
+ * a call may be told as whole (`ChatDecoder`).
  *
  * - C1. Ids are non-empty and unique within the response, whatever the provider sent.
  * - C2. A call's id never changes once a part has named it.
+ * - C3. Pieces of two calls never become one call that can run. Where the pieces allow two readings, the call is `unclear`, and
+ *   a call without arguments is unclear when pieces are left over that may be its arguments.
  */
-import * as ToolArguments from "@turnstep/core/history/ToolArguments"
+import * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
+import type { JsonObject } from "@turnstep/core/history/Json"
 import type { ChatPart } from "./ChatPart.ts"
+import * as Members from "./Members.ts"
 
 /** One call. */
 export interface Slot {
-  /** Id in the parts; `undefined` until the name is known. */
+  /** Id in the parts; `undefined` until a part has named it. */
   id: string | undefined
   name: string
   text: string
-  readonly index: number | undefined
+  index: number | undefined
   wireId: string | undefined
+  /** Its pieces may be those of another call (C3). */
+  isUnclear: boolean
+  /** Without arguments it may be a piece of a call before or behind it (C3). */
+  needsArguments: boolean
+  /** Members that must go back with the call. */
+  readonly members: Members.Members
+  /** Reads the arguments as they grow. */
+  readonly object: ObjectScan
 }
 
 /** The calls of one response. */
@@ -26,7 +37,7 @@ export interface ToolCallSlots {
   readonly slots: ReadonlyArray<Slot>
   /** Takes the `tool_calls` of one delta and appends the parts that tell of it. */
   readonly take: (deltas: ReadonlyArray<unknown>, out: Array<ChatPart>) => void
-  /** Gives nameless calls their id and closes the parameters of all. */
+  /** Gives calls without an id theirs, judges what is left over (C3) and closes the parameters of all. */
   readonly close: (out: Array<ChatPart>) => void
 }
 
@@ -57,18 +68,13 @@ export const make = (responseId: () => string | undefined): ToolCallSlots => {
   const takeOne = (delta: unknown, out: Array<ChatPart>): void => {
     const piece = read(delta)
     if (piece === undefined) return
-    let slot = find(slots, piece)
-    if (slot === undefined) {
-      slot = { id: undefined, name: "", text: "", index: piece.index, wireId: piece.id }
-      slots.push(slot)
-    }
-    slot.wireId ??= piece.id
-    if (slot.name === "") slot.name = piece.name // repeated or empty in later pieces
-    slot.text += piece.text
+    const slot = place(slots, piece)
+    if (slot === undefined) return
+    const added = absorb(slot, piece)
     if (slot.id !== undefined) {
-      if (piece.text !== "") out.push({ type: "tool-params-delta", id: slot.id, delta: piece.text }) // C2
-    } else if (slot.name !== "") {
-      open(slot, out)
+      if (added !== "") out.push({ type: "tool-params-delta", id: slot.id, delta: added }) // C2
+    } else if (slot.name !== "" && slot.text !== "") {
+      open(slot, out) // the name may come in pieces until the first arguments
     }
   }
 
@@ -76,7 +82,11 @@ export const make = (responseId: () => string | undefined): ToolCallSlots => {
     slots,
     take: (deltas, out) => deltas.forEach((delta) => takeOne(delta, out)),
     close: (out) => {
-      for (const slot of slots) out.push({ type: "tool-params-end", id: slot.id ?? open(slot, out) })
+      const isLeftOver = slots.some((slot) => slot.name === "" || (!isBlank(slot.text) && !slot.object.isWhole()))
+      for (const slot of slots) {
+        if ((isLeftOver || slot.needsArguments) && isBlank(slot.text)) slot.isUnclear = true // C3
+        out.push({ type: "tool-params-end", id: slot.id ?? open(slot, out) })
+      }
     }
   }
 }
@@ -86,29 +96,155 @@ interface Piece {
   readonly id: string | undefined
   readonly name: string
   readonly text: string
+  /** The arguments came as an empty object: they may be a stand-in for those to come. */
+  readonly isStandIn: boolean
+  readonly members: JsonObject
 }
 
-const find = (slots: ReadonlyArray<Slot>, piece: Piece): Slot | undefined => {
-  if (piece.index === undefined && piece.id === undefined) {
-    const last = slots.at(-1)
-    return piece.name === "" || (last !== undefined && isUnfinished(last, piece)) ? last : undefined
+const empty = ({ id, index }: Piece): Slot => ({
+  id: undefined,
+  name: "",
+  text: "",
+  index,
+  wireId: id,
+  isUnclear: false,
+  needsArguments: false,
+  members: Members.make(),
+  object: objectScan()
+})
+
+/** Adds a piece to its call; the text that is new in its arguments. */
+const absorb = (slot: Slot, piece: Piece): string => {
+  slot.wireId ??= piece.id
+  slot.index ??= piece.index
+  slot.members.take(piece.members)
+  if (slot.name === "") slot.name = piece.name
+  else if (slot.text === "" && piece.name !== slot.name) slot.name += piece.name
+  if (piece.text === "" || piece.isStandIn) return ""
+  if (slot.object.isWhole() && piece.text.trim() === slot.text.trim()) return "" // told once more
+  slot.text += piece.text
+  slot.object.take(piece.text)
+  return piece.text
+}
+
+/** The call that a piece belongs to, or a new one. */
+const place = (slots: Array<Slot>, piece: Piece): Slot | undefined => {
+  const slot = candidate(slots, piece)
+  const relation = slot === undefined ? "another" : relationOf(slot, piece)
+  if (slot !== undefined && relation === "same") return slot
+  if (piece.id === undefined && piece.name === "" && piece.text === "") return undefined // it says nothing
+  if (slot !== undefined && relation === "either") {
+    if (isBlank(slot.text)) slot.needsArguments = true // C3
+    else slot.isUnclear = true
   }
-  const found =
-    piece.index === undefined
-      ? slots.findLast((slot) => slot.wireId === piece.id)
-      : slots.findLast((slot) => slot.index === piece.index)
-  return found !== undefined && isAnother(found, piece) ? undefined : found
+  const made = empty(piece)
+  made.needsArguments = relation === "again" || relation === "either"
+  made.isUnclear = relation === "again" && !isBlank(piece.text)
+  slots.push(made)
+  return made
 }
 
-// Neither index nor id, but a name: a whole call, unless it repeats the name of the one being written.
-const isUnfinished = (slot: Slot, piece: Piece): boolean =>
-  slot.name === piece.name && slot.text !== "" && !ToolArguments.isComplete(slot.text)
+const candidate = (slots: ReadonlyArray<Slot>, { id, index, name, text }: Piece): Slot | undefined => {
+  const likeliest = (among: ReadonlyArray<Slot>): Slot | undefined =>
+    among.findLast((slot) => slot.name === name) ?? among.at(-1)
+  const last = slots.at(-1)
+  const withId = id === undefined ? [] : slots.filter((slot) => slot.wireId === id)
+  if (index !== undefined) {
+    const placed = slots.filter((slot) => slot.index === index)
+    const byPlace = slots[index]?.index === undefined ? slots[index] : undefined
+    return (
+      likeliest(placed.filter((slot) => withId.includes(slot))) ?? likeliest(placed) ?? likeliest(withId) ?? byPlace
+    )
+  }
+  if (withId.length > 0) return likeliest(withId)
+  if (id === undefined) {
+    return name === "" || last?.name === "" ? last : slots.findLast((slot) => slot.name === name)
+  }
+  // Without a place an id tells calls apart, unless one of two with the same name has none or no arguments: some servers name an
+  // id late, or make one up for every piece.
+  const isDoubtful = (slot: Slot): boolean =>
+    name !== "" && slot.name === name && (slot.wireId === undefined || isBlank(text) || isBlank(slot.text))
+  return slots.findLast(isDoubtful) ?? (last?.wireId === undefined ? last : undefined)
+}
 
-// Some servers give every call of a batch index 0, or the same id: a name on top of finished arguments is a new call.
-const isAnother = (slot: Slot, piece: Piece): boolean =>
-  piece.name !== "" &&
-  (piece.index === undefined ? piece.text !== "" : piece.id !== undefined && piece.id !== slot.wireId) &&
-  ToolArguments.isComplete(slot.text)
+/**
+ * How a piece stands to the call it may belong to. `either`: the call so far may be whole or not, so the piece begins another
+ * one and the call is unclear. `again`: a whole call came twice, or is meant twice; the second one is unclear.
+ */
+const relationOf = (slot: Slot, piece: Piece): "same" | "another" | "either" | "again" => {
+  const isIdKnown = piece.id !== undefined && slot.wireId !== undefined
+  const isSameId = !isIdKnown || piece.id === slot.wireId
+  const isElsewhere = piece.index !== undefined && slot.index !== undefined && piece.index !== slot.index
+  const isSamePlace = !isElsewhere && (piece.index !== undefined || isIdKnown)
+  const isWhole = slot.object.isWhole()
+  if (piece.name === "") {
+    if (isElsewhere && isSameId && (isWhole || slot.text === "")) return isWhole ? "another" : "either"
+    if (isSameId) return "same"
+    // Some servers make up an id for every piece. Behind whole arguments it is the id of another call, whose name comes late.
+    return piece.index !== undefined && !isWhole ? "same" : "another"
+  }
+  if (slot.name === "") return isSameId && !isElsewhere ? "same" : "another"
+  if (piece.name !== slot.name) return isSameId && isSamePlace && slot.text === "" ? partOfName(slot, piece) : "another"
+  const isEmpty = isBlank(piece.text)
+  const isTold = isEmpty || piece.text.trim() === slot.text.trim()
+  if (!isSameId) return slot.text === "" ? "either" : !isWhole ? "same" : isTold ? "again" : "another"
+  if (slot.text === "") return isSamePlace ? "same" : "either"
+  if (!isWhole) return "same"
+  if (isTold && isSamePlace && (isIdKnown || isEmpty)) return "same"
+  if (isTold) return isIdKnown && !isEmpty ? "another" : "again"
+  return isSamePlace && slot.object.isBlank() ? "either" : "another"
+}
+
+/** Another name for the same call, before its arguments: the rest of the name, unless it holds the one before. */
+const partOfName = (slot: Slot, piece: Piece): "same" | "either" =>
+  piece.name.startsWith(slot.name) ? "either" : "same"
+
+const isBlank = (text: string): boolean => text.trim() === ""
+
+/** Follows the text of an object without reading it anew with every piece. */
+interface ObjectScan {
+  readonly take: (text: string) => void
+  /** The object that began has ended, and nothing but blanks came behind it. */
+  readonly isWhole: () => boolean
+  /** The object is whole and has no members. */
+  readonly isBlank: () => boolean
+}
+
+const objectScan = (): ObjectScan => {
+  let depth = 0
+  let isInText = false
+  let isEscaped = false
+  let state: "before" | "in" | "whole" | "over" = "before"
+  let length = 0
+  const step = (char: string): void => {
+    if (isInText) {
+      if (isEscaped) isEscaped = false
+      else if (char === "\\") isEscaped = true
+      else if (char === '"') isInText = false
+      return
+    }
+    if (char === '"') isInText = true
+    else if (char === "{" || char === "[") depth++
+    else if ((char === "}" || char === "]") && --depth === 0) state = "whole"
+  }
+  return {
+    take: (text) => {
+      for (const char of text) {
+        if (state === "in") {
+          if (!blank.test(char)) length++
+          step(char)
+        } else if (!blank.test(char)) {
+          state = state === "before" && char === "{" ? "in" : "over"
+          if (state === "in") depth = length = 1
+        }
+      }
+    },
+    isWhole: () => state === "whole",
+    isBlank: () => state === "whole" && length === 2
+  }
+}
+
+const blank = /\s/
 
 const read = (delta: unknown): Piece | undefined => {
   if (typeof delta !== "object" || delta === null) return undefined
@@ -116,10 +252,13 @@ const read = (delta: unknown): Piece | undefined => {
   const { arguments: args, name } = (typeof fn === "object" && fn !== null ? fn : {}) as {
     readonly [field: string]: unknown
   }
+  const isObject = typeof args === "object" && args !== null
   return {
     index: typeof index === "number" ? index : undefined,
     id: typeof id === "string" && id.trim() !== "" ? id : undefined,
     name: typeof name === "string" ? name : "",
-    text: typeof args === "string" ? args : typeof args === "object" && args !== null ? JSON.stringify(args) : ""
+    text: typeof args === "string" ? args : isObject ? JSON.stringify(args) : "",
+    isStandIn: isObject && Object.keys(args).length === 0,
+    members: ChatOpaque.membersOf(delta as JsonObject, ChatOpaque.callMembers)
   }
 }
