@@ -15,7 +15,7 @@ import * as Server from "../fixtures/Server.ts"
 const serverWith = Effect.fnUntraced(function* (accident: Effect.Effect<never>) {
   const logged: Array<string> = []
   const logger = Logger.make(({ message }) => logged.push(String(message)))
-  const sessions = Layer.mock(Sessions, { list: () => accident })
+  const sessions = Layer.mock(Sessions, { takesWrites: Effect.void, list: () => accident })
   const built = yield* Layer.build(Layer.provideMerge(Server.layer(sessions), Logger.layer([logger])))
   return { server: Context.get(built, Server.TestServer), logged }
 })

@@ -27,6 +27,7 @@ import { Prepare } from "./Prepare.ts"
 import { Senders } from "./Senders.ts"
 import { type Input, type RunOptions, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
 import * as SessionHistory from "./SessionHistory.ts"
+import { StorageHealth } from "./StorageHealth.ts"
 import * as Watch from "./Watch.ts"
 
 export const layer = Layer.effect(
@@ -144,7 +145,9 @@ export const layer = Layer.effect(
         Effect.fromOption(found, () => new SessionNotFound({ sessionId: id }))
       )
 
+    const { takesWrites } = yield* StorageHealth
     return Sessions.of({
+      takesWrites,
       open: Effect.fn("Sessions.open")(function* (options = {}) {
         const agent = yield* prepare.agent(options.agent ?? prepare.agents[0] ?? "")
         const wanted = options.id ?? `ses_${yield* random.uuidV7()}`

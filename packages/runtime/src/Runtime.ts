@@ -22,6 +22,7 @@ import * as LocalSessions from "./LocalSessions.ts"
 import * as Prepare from "./Prepare.ts"
 import * as Senders from "./Senders.ts"
 import type { Sessions } from "./Session.ts"
+import * as StorageHealth from "./StorageHealth.ts"
 import * as SqlStore from "./sql/SqlStore.ts"
 
 /** What a runtime provides. */
@@ -52,9 +53,19 @@ const runtime = <A extends Agents>(agents: A): Layer.Layer<Services, never, Need
     Layer.provide(Senders.layer),
     Layer.provideMerge(EventHub.layer),
     Layer.provide(Prepare.layer(agents as ReadonlyArray<Agent.Agent<NeedsOf<A>>>)),
-    Layer.provide(Layer.effect(Journal, Effect.flatMap(Journal, EventMetrics.counted))),
+    Layer.provide(journal),
+    Layer.provide(StorageHealth.layer),
     Layer.provide(SecureRandom.layerWebCrypto)
   )
+
+/** The journal as the runtime uses it: counted, and watched. */
+const journal = Layer.effect(
+  Journal,
+  Effect.gen(function* () {
+    const health = yield* StorageHealth.StorageHealth
+    return health.watched(yield* EventMetrics.counted(yield* Journal))
+  })
+)
 
 /** R1: the parts are constants, and would be built once for a whole application, on whichever store comes first. */
 const ofItsOwn = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> => Layer.suspend(() => Layer.fresh(layer))

@@ -17,6 +17,7 @@ import type {
   SessionExists,
   SessionIdInvalid,
   SessionNotFound,
+  StorageUnavailable,
   TurnFailed,
   TurnNotFound,
   TurnNotRunning
@@ -160,6 +161,8 @@ export class Sessions extends Context.Service<
     readonly open: (options?: OpenOptions) => Effect.Effect<Session, AgentNotFound | SessionExists | SessionIdInvalid>
     /** The session of this id. */
     readonly get: (id: string) => Effect.Effect<Session, SessionNotFound>
+    /** Fails while storage does not take writes. Whether it answers at all is for a read to say. */
+    readonly takesWrites: Effect.Effect<void, StorageUnavailable>
     /** Sessions, newest first; `before` is the id a former page ended with. */
     readonly list: (page: {
       readonly before?: string | undefined

@@ -7,6 +7,8 @@
  * - L1. It ends from the outside in: HTTP first, then the runtime lets its sessions go, then the database.
  * - L2. A start that fails says in one line what is wrong and what to do; never more, and never a secret.
  * - L3. The agent's file tools reach nothing that the next start would read or run: data folder, MCP file, packages.
+ * - L4. A stop takes no longer than running steps have and seven seconds more, though the database be silent: nothing that was
+ *   acknowledged depends on how a process ends, and its sessions are free when its lease is over.
  */
 import * as Drivers from "@turnstep/runtime/Drivers"
 import * as Demo from "@turnstep/runtime/model/Demo"
@@ -25,11 +27,14 @@ import * as Console from "effect/Console"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
 import * as Config from "./Config.ts"
 import * as Database from "./Database.ts"
 import * as DefaultAgent from "./DefaultAgent.ts"
@@ -47,22 +52,37 @@ export const run = Effect.fn("Launch.run")(
     const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
     const token = config.token.value ?? (yield* Token.ensure(config.data.value))
     const servers = yield* mcpOf(config)
-    yield* protect(config)
-    const context = yield* Layer.build(application(config, token, servers)).pipe(
+    const serving = Effect.andThen(protect(config), Layer.build(application(config, token, servers))).pipe(
       Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
-      Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))
+      Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value)),
+      Effect.tap((context) => announce(config, servers, Context.get(context, HttpServer.HttpServer))),
+      Effect.andThen(Effect.never)
     )
-    yield* announce(config, servers, Context.get(context, HttpServer.HttpServer))
-    return yield* Effect.never
+    return yield* scopedWithin(serving, Duration.seconds(config.drain.value + 7))
   },
-  Effect.scoped,
   Effect.provide([
     SecureRandom.layerWebCrypto,
     Logger.layer([Logger.consolePretty()]),
     Layer.succeed(Logger.LogToStderr, true)
   ])
 )
+
+/** L4 */
+const scopedWithin = <A, E, R>(
+  self: Effect.Effect<A, E, R>,
+  patience: Duration.Duration
+): Effect.Effect<A, E, Exclude<R, Scope.Scope>> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const exit = yield* Effect.exit(restore(Scope.provide(self, scope)))
+      const closing = yield* Effect.forkDetach(Scope.close(scope, exit), { startImmediately: true })
+      const closed = yield* Effect.timeoutOption(Fiber.await(closing), patience)
+      if (Option.isNone(closed)) yield* Effect.logWarning("the database does not let go: the process ends without it")
+      return yield* exit
+    })
+  )
 
 /** L3. The file of MCP servers is a program for the next start; so are the packages this process is loaded from. */
 const protect = Effect.fnUntraced(function* ({ data, mcp }: Config.Config) {

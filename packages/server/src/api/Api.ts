@@ -56,7 +56,7 @@ export class Health extends HttpApiGroup.make("health")
   .add(
     HttpApiEndpoint.get("live", "/healthz", { success: Ok }).annotateMerge(summary("Whether the process answers")),
     HttpApiEndpoint.get("ready", "/readyz", { success: Ok, error: ApiError.at(503) }).annotateMerge(
-      summary("Whether it can take requests: its storage answers and it is not stopping")
+      summary("Whether it can take requests: its storage answers and takes writes, and it is not stopping")
     )
   )
   .annotateMerge(OpenApi.annotations({ title: "Health" })) {}

@@ -2,8 +2,11 @@
  * Health and information.
  *
  * - H1. Health says a constant: nothing of sessions, versions or storage.
+ * - H2. Ready is who can read and write: storage answers within two seconds, and has not refused the last write.
  */
+import { StorageUnavailable } from "@turnstep/core/TurnError"
 import { Sessions } from "@turnstep/runtime/Session"
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -20,14 +23,13 @@ const health = HttpApiBuilder.group(
   "health",
   Effect.fnUntraced(function* (handlers) {
     const sessions = yield* Sessions
-    const answers = sessions.list({ limit: 1 }).pipe(
+    const answers = Effect.andThen(sessions.takesWrites, sessions.list({ limit: 1 })).pipe(
       Effect.timeout(patience),
-      Effect.catchCause((cause) =>
-        Effect.andThen(
-          Effect.logWarning("storage does not answer", cause),
-          Problem.refuse("storage-unavailable", "The database did not answer.")
-        )
-      )
+      Effect.catchCause((cause) => {
+        const error = Cause.squash(cause)
+        const detail = error instanceof StorageUnavailable ? error.message : "The database did not answer."
+        return Problem.refuse("storage-unavailable", detail)
+      })
     )
     return handlers.handleAll({
       live: () => Effect.succeed("ok" as const),
