@@ -30,13 +30,16 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "core",
     "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
   ],
-  ["runtime", "ProtectedPath"],
+  ["runtime", "PrivateFolder ProtectedPath"],
   [
     "runtime/database",
     "DirectoryLock DurableNodeFS PgliteMessage PgliteThread Pglite PgliteFrames PgliteHub PgliteWorker PostgresDoorbell Postgres"
   ],
   ["runtime/sql/schema", "Append Guards Tables"],
-  ["runtime/sql", "Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"],
+  [
+    "runtime/sql",
+    "Backlog Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"
+  ],
   ["runtime/model/openai", "ChatPart ChatUsage"],
   ["runtime/model/openai", "Members ToolCallSlots ChatDecoder Exchange SseDecoder"],
   ["runtime/model", "ContextWindow RetryAfter ProviderRefusal ToolSchema"],
@@ -78,7 +81,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "server/http",
     "About Problem BodyGuard Docs Metrics EventWriter Streams UnderWay Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
   ],
-  ["server", "Server Token Database Launch"],
+  ["server", "Server DataFolder Token Database Launch"],
   [
     "server/cli",
     "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Export Import Repair Migrate Serve SessionCommand Verify"

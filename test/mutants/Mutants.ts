@@ -430,6 +430,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     suites: ["test/runtime/tools/ProtectedPath.test.ts"]
   },
   {
+    name: "foreign-folder",
+    does: "a start goes on with what a copied data folder holds, whoever recorded it",
+    file: "packages/server/src/DataFolder.ts",
+    find: 'identityIn(folder) === identityOf(folder) ? "own" : "foreign"',
+    put: '"own"',
+    suites: ["test/server/DataFolder.test.ts"]
+  },
+  {
     name: "written-configuration",
     does: "a tool writes where a protected file is missing for now",
     file: "packages/runtime/src/tools/WorkspacePath.ts",

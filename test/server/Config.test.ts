@@ -32,6 +32,7 @@ describe("Config", () => {
         token: undefined,
         allowHosts: [],
         allowOrigins: [],
+        adopt: false,
         allowRemote: false,
         allowWrites: false,
         allowCommands: false,

@@ -7,6 +7,7 @@ import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
+import { execFileSync } from "node:child_process"
 
 const folder = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
@@ -79,6 +80,30 @@ layer(Layer.merge(NodeServices.layer, SecureRandom.layerWebCrypto))("Token", (it
         assert.match((yield* Effect.flip(use(data))).message, /something else is in its place.*--data\.$/)
       }
       assert.strictEqual(yield* fs.readFileString(data), "a file")
+    })
+  )
+
+  it.effect("is neither followed through a link nor waited for at a pipe", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const data = yield* folder
+      yield* fs.makeDirectory(data)
+      const file = yield* Token.fileIn(data)
+      const victim = `${data}-victim`
+      yield* fs.writeFileString(victim, "v".repeat(43), { mode: 0o644 })
+      for (const target of [victim, `${data}-nowhere`]) {
+        yield* fs.symlink(target, file)
+        for (const use of [Token.ensure, Token.read]) {
+          assert.match((yield* Effect.flip(use(data))).message, /it is a link.*TURNSTEP_TOKEN/)
+        }
+        yield* fs.remove(file)
+      }
+      assert.strictEqual(yield* modeOf(victim), 0o644)
+      if (process.platform === "win32") return
+      execFileSync("mkfifo", [file])
+      for (const use of [Token.ensure, Token.read]) {
+        assert.match((yield* Effect.flip(use(data))).message, /something else is in its place/)
+      }
     })
   )
 

@@ -60,6 +60,8 @@ export interface Config {
   readonly allowCommands: Setting<boolean>
   /** The file that names MCP servers. */
   readonly mcp: Setting<string | undefined>
+  /** Whether a data folder that was made somewhere else is taken over. */
+  readonly adopt: Setting<boolean>
   readonly allowHosts: Setting<ReadonlyArray<string>>
   readonly allowOrigins: Setting<ReadonlyArray<string>>
   readonly allowRemote: Setting<boolean>
@@ -78,6 +80,7 @@ export interface Flags {
   readonly allowWrites: boolean
   readonly allowCommands: boolean
   readonly mcp: Option.Option<string>
+  readonly adopt: boolean
   readonly allowHost: ReadonlyArray<string>
   readonly allowOrigin: ReadonlyArray<string>
   readonly allowRemote: boolean
@@ -108,6 +111,7 @@ export const noFlags: Flags = {
   allowWrites: false,
   allowCommands: false,
   mcp: Option.none(),
+  adopt: false,
   allowHost: [],
   allowOrigin: [],
   allowRemote: false
@@ -133,6 +137,7 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
       undefined
     ),
     mcp: yield* setting("mcp", flags.mcp, text("TURNSTEP_MCP"), undefined),
+    adopt: yield* setting("adopt", switchFlag(flags.adopt), yes("TURNSTEP_ADOPT"), false),
     token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
     allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),
     allowOrigins: yield* setting("allow-origin", listFlag(flags.allowOrigin), list("TURNSTEP_ALLOW_ORIGIN"), []),

@@ -5,8 +5,10 @@
  *
  * - B1. What is said names host and database, never user or password.
  */
+import type { DataDirLocked, DataDirUnusable } from "@turnstep/runtime/database/DirectoryLock"
 import * as Pglite from "@turnstep/runtime/database/Pglite"
 import * as Postgres from "@turnstep/runtime/database/Postgres"
+import * as Backlog from "@turnstep/runtime/sql/Backlog"
 import * as Migrations from "@turnstep/runtime/sql/Migrations"
 import { stateOf } from "@turnstep/runtime/sql/SqlFailure"
 import * as Effect from "effect/Effect"
@@ -28,7 +30,13 @@ export class DatabaseUnusable extends Schema.TaggedError<DatabaseUnusable>()("Da
 }
 
 /** The database that the settings name, as it is: PostgreSQL, or the embedded one in the data folder. */
-export const layer = (config: Config.Config) => {
+export const layer = (
+  config: Config.Config
+): Layer.Layer<
+  Pglite.Services,
+  DataDirLocked | DataDirUnusable | Postgres.DatabaseUrlInvalid | DatabaseUnusable,
+  Path.Path
+> => {
   const { data, databaseUrl } = config
   if (databaseUrl.value !== undefined) return postgres(databaseUrl.value)
   const embedded = Layer.unwrap(Effect.map(Path.Path, (path) => Pglite.layer({ dataDir: path.join(data.value, "db") })))
@@ -38,6 +46,14 @@ export const layer = (config: Config.Config) => {
 /** A PostgreSQL database, as it is. */
 export const postgres = (url: Redacted.Redacted) =>
   Layer.catchTag(Postgres.layer({ url }), "SqlError", refuse(placeOf(url)))
+
+/** What a start would go on with. Of a shared database only its own processes can tell; there it counts as nothing. */
+export const backlog = (config: Config.Config) =>
+  config.databaseUrl.value === undefined
+    ? Effect.catchTag(Backlog.read, "SqlError", (error) =>
+        Effect.fail(new DatabaseUnusable({ place: placeIn(config), problem: problemOf(error) }))
+      )
+    : Effect.succeed<Backlog.Backlog>({ turns: 0, messages: 0 })
 
 /** Brings the schema of the database at `place` up to date; the migrations that were applied. */
 export const migrate = (place: string) =>

@@ -7,7 +7,8 @@
  * - L1. It ends from the outside in: HTTP first, then the runtime lets its sessions go, then the database.
  * - L2. A start that fails says in one line what is wrong and what to do; never more, and never a secret.
  * - L3. The agent's file tools reach nothing that the next start would read or run: data folder, MCP file, packages.
- * - L4. A stop takes no longer than running steps have and seven seconds more, though the database be silent: nothing that was
+ * - L4. Nothing that was recorded somewhere else runs before a human has agreed (`DataFolder` F3).
+ * - L5. A stop takes no longer than running steps have and seven seconds more, though the database be silent: nothing that was
  *   acknowledged depends on how a process ends, and its sessions are free when its lease is over.
  */
 import * as Drivers from "@turnstep/runtime/Drivers"
@@ -15,6 +16,7 @@ import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
 import * as ProtectedPath from "@turnstep/runtime/ProtectedPath"
 import * as Runtime from "@turnstep/runtime/Runtime"
+import type { Backlog } from "@turnstep/runtime/sql/Backlog"
 import * as TurnConfig from "@turnstep/runtime/TurnConfig"
 import * as SpillFiles from "@turnstep/runtime/spill/SpillFiles"
 import * as DemoTools from "@turnstep/runtime/tools/DemoTools"
@@ -25,9 +27,11 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Model from "effect/ai/Model"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
+import * as Prompt from "effect/cli/Prompt"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as FileSystem from "effect/FileSystem"
 import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -36,6 +40,7 @@ import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as Config from "./Config.ts"
+import * as DataFolder from "./DataFolder.ts"
 import * as Database from "./Database.ts"
 import * as DefaultAgent from "./DefaultAgent.ts"
 import { bracketed, isWildcard } from "./http/Access.ts"
@@ -50,14 +55,21 @@ export const run = Effect.fn("Launch.run")(
   function* (command: "dev" | "serve", flags: Config.Flags) {
     const resolved = yield* Config.resolve(flags)
     const config = command === "serve" ? yield* Config.checkStorageChosen(resolved) : resolved
-    const token = config.token.value ?? (yield* Token.ensure(config.data.value))
-    const servers = yield* mcpOf(config)
-    const serving = Effect.andThen(protect(config), Layer.build(application(config, token, servers))).pipe(
+    const serving = Effect.gen(function* () {
+      const folder = yield* DataFolder.open(config.data.value)
+      yield* protect(config)
+      const servers = yield* mcpOf(config)
+      const database = yield* Layer.build(Database.layer(config))
+      const backlog = yield* Effect.provide(Database.backlog(config), database)
+      if (folder.origin === "foreign") yield* adopt(folder, backlog, config) // L4
+      const token = config.token.value ?? (yield* Token.ensure(config.data.value))
+      const context = yield* Effect.provide(Layer.build(application(config, token, servers)), database)
+      yield* announce(config, servers, backlog, Context.get(context, HttpServer.HttpServer))
+      return yield* Effect.never
+    }).pipe(
       Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
-      Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value)),
-      Effect.tap((context) => announce(config, servers, Context.get(context, HttpServer.HttpServer))),
-      Effect.andThen(Effect.never)
+      Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))
     )
     return yield* scopedWithin(serving, Duration.seconds(config.drain.value + 7))
   },
@@ -68,7 +80,26 @@ export const run = Effect.fn("Launch.run")(
   ])
 )
 
-/** L4 */
+/** Takes over a folder that was made somewhere else, when a human says so: with `--adopt`, or at the terminal (L4). */
+const adopt = Effect.fnUntraced(function* (folder: DataFolder.DataFolder, backlog: Backlog, { adopt }: Config.Config) {
+  const waits = isEmpty(backlog) ? "Nothing in it waits to be run." : `It would run at once: ${wordsOf(backlog)}.`
+  const isAgreed = adopt.value || (yield* isAgreedTo(`${folder.path} was not made here. ${waits} Take it over?`))
+  if (!isAgreed) return yield* new DataFolder.DataFolderForeign({ folder: folder.path, backlog: waits })
+  yield* DataFolder.adopt(folder)
+})
+
+/** The answer of whoever sits at the terminal; no without one. */
+const isAgreedTo = (message: string) =>
+  process.stdin.isTTY === true && process.stderr.isTTY === true
+    ? Effect.orElseSucceed(Prompt.run(Prompt.Confirm({ message })), () => false)
+    : Effect.succeed(false)
+
+const isEmpty = ({ messages, turns }: Backlog): boolean => messages === 0 && turns === 0
+
+const wordsOf = ({ messages, turns }: Backlog): string =>
+  `${turns} unfinished ${turns === 1 ? "turn" : "turns"}, ${messages} waiting ${messages === 1 ? "message" : "messages"}`
+
+/** L5 */
 const scopedWithin = <A, E, R>(
   self: Effect.Effect<A, E, R>,
   patience: Duration.Duration
@@ -85,8 +116,17 @@ const scopedWithin = <A, E, R>(
   )
 
 /** L3. The file of MCP servers is a program for the next start; so are the packages this process is loaded from. */
-const protect = Effect.fnUntraced(function* ({ data, mcp }: Config.Config) {
+const protect = Effect.fnUntraced(function* ({ data, mcp, workspace }: Config.Config) {
   yield* ProtectedPath.protect(data.value)
+  const { spots } = yield* ProtectedPath.ProtectedPaths
+  const root = yield* Effect.option(FileSystem.FileSystem.use((fs) => fs.realPath(workspace.value)))
+  if (Option.isSome(root) && ProtectedPath.accessTo(spots(), root.value) === "none") {
+    return yield* new Config.SettingInvalid({
+      setting: workspace.name,
+      problem: `${workspace.value} lies in the data folder, of which the agent's tools see nothing.`,
+      advice: "Choose another folder with --workspace or --data."
+    })
+  }
   if (mcp.value !== undefined) yield* ProtectedPath.protect(mcp.value)
   if (installed !== undefined) yield* ProtectedPath.protect(installed, "read")
 })
@@ -122,7 +162,7 @@ const application = (config: Config.Config, token: Redacted.Redacted, servers: M
       )
   return server.pipe(
     Layer.provide(Layer.catchTag(runtime, "SqlError", Database.refuse(Database.placeIn(config)))),
-    Layer.provide([tools(config.workspace.value), servers.layer, Database.layer(config)]),
+    Layer.provide([tools(config.workspace.value), servers.layer]),
     Layer.provide(spills(config))
   )
 }
@@ -163,6 +203,7 @@ const noServers: McpFile = { toolkits: [], ignored: [], layer: Layer.empty as La
 const announce = Effect.fnUntraced(function* (
   config: Config.Config,
   { toolkits }: McpFile,
+  backlog: Backlog,
   server: HttpServer.HttpServer["Service"]
 ) {
   const path = yield* Path.Path
@@ -177,6 +218,7 @@ const announce = Effect.fnUntraced(function* (
     ["storage", storageOf(config)],
     ["model", isDemo ? "demo (scripted, not an LLM)" : config.model.value],
     ["workspace", path.resolve(config.workspace.value)],
+    ...(isEmpty(backlog) ? [] : [["resumes", wordsOf(backlog)]]),
     ...(toolkits.length === 0 ? [] : [["mcp", toolkits.map(({ name }) => name).join(", ")]]),
     ...keys.map(({ provider, variable }) => [
       "found",

@@ -5,6 +5,7 @@
  *
  * - T1. 256 random bits, in a file only its owner can read, in a folder only its owner can enter.
  * - T2. It is written whole or not at all: a reader never sees half of one.
+ * - T3. It is a regular file: a link is not followed, and a pipe is not waited for.
  */
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Base64Url from "effect/encoding/Base64Url"
@@ -39,8 +40,10 @@ export const fileIn = (data: string): Effect.Effect<string, never, Path.Path> =>
 export const read = Effect.fn("Token.read")(function* (data: string) {
   const fs = yield* FileSystem.FileSystem
   const file = yield* fileIn(data)
-  const text = yield* Effect.mapError(fs.readFileString(file), ({ reason }) =>
-    reason._tag === "NotFound" ? new TokenMissing({ file }) : unusable(file, problemOf(reason._tag))
+  const text = yield* Effect.andThen(checkKind(file), fs.readFileString(file)).pipe(
+    Effect.catchTag("PlatformError", ({ reason }) =>
+      Effect.fail(reason._tag === "NotFound" ? new TokenMissing({ file }) : unusable(file, problemOf(reason._tag)))
+    )
   )
   const token = text.trim()
   if (!/^[\x21-\x7e]{32,}$/.test(token)) {
@@ -57,7 +60,7 @@ export const ensure = Effect.fn("Token.ensure")(function* (data: string) {
   yield* Effect.gen(function* () {
     const folder = path.dirname(file)
     if (!(yield* fs.exists(folder))) yield* fs.makeDirectory(folder, { recursive: true, mode: 0o700 })
-    if (yield* fs.exists(file)) return yield* fs.chmod(file, 0o600)
+    if (yield* isThere(file)) return yield* Effect.andThen(checkKind(file), fs.chmod(file, 0o600))
     const random = yield* SecureRandom.SecureRandom
     const draft = `${file}.${yield* random.uuidV7()}`
     yield* fs.writeFileString(draft, `${Base64Url.encode(yield* random.randomBytes(32))}\n`, {
@@ -69,8 +72,26 @@ export const ensure = Effect.fn("Token.ensure")(function* (data: string) {
       Effect.flatMap(fs.exists(file), (isThere) => (isThere ? Effect.void : fs.copyFile(draft, file)))
     )
     yield* fs.remove(draft)
-  }).pipe(Effect.mapError(({ reason }) => unusable(file, problemOf(reason._tag))))
+  }).pipe(Effect.catchTag("PlatformError", ({ reason }) => Effect.fail(unusable(file, problemOf(reason._tag)))))
   return yield* read(data)
+})
+
+/** Whether something lies there, be it a link that leads nowhere. */
+const isThere = (file: string) =>
+  FileSystem.FileSystem.use((fs) => fs.lstat(file)).pipe(
+    Effect.as(true),
+    Effect.catchTag("PlatformError", (error) =>
+      error.reason._tag === "NotFound" ? Effect.succeed(false) : Effect.fail(error)
+    )
+  )
+
+/** T3 */
+const checkKind = Effect.fnUntraced(function* (file: string) {
+  const { type } = yield* FileSystem.FileSystem.use((fs) => fs.lstat(file))
+  if (type === "SymbolicLink") {
+    return yield* unusable(file, "it is a link. Remove it; TURNSTEP_TOKEN takes a token from elsewhere.")
+  }
+  if (type !== "File") return yield* unusable(file, "something else is in its place. Move that away.")
 })
 
 const problemOf = (reason: string): string => {

@@ -88,14 +88,51 @@ describe("DirectoryLock", () => {
     })
   )
 
-  it.effect("says why a directory cannot be used", () =>
+  it.live("says why a directory cannot be used, and never waits for one that can never be made", () =>
     Effect.gen(function* () {
-      const file = path.join(yield* Pglite.emptyDirectory, "file")
+      const directory = yield* Pglite.emptyDirectory
+      const file = path.join(directory, "file")
       fs.writeFileSync(file, "")
-      const refusal = yield* Effect.flip(DirectoryLock.acquire(file))
-      assert.strictEqual(refusal._tag, "DataDirUnusable")
-      assert.include(refusal.message, file)
-      assert.include(refusal.message, "EEXIST")
+      const cases: ReadonlyArray<readonly [string, RegExp]> = [
+        [file, /no folder is in its place. Move that away/],
+        [path.join(file, "deeper"), /file is in the place of a folder above it/],
+        ...(process.platform === "linux" ? [["/proc/x/y", /its file system takes no folders/] as const] : [])
+      ]
+      for (const [dir, words] of cases) {
+        const refusal = yield* Effect.flip(DirectoryLock.acquire(dir))
+        assert.strictEqual(refusal._tag, "DataDirUnusable")
+        assert.include(refusal.message, dir)
+        assert.match(refusal.message, words)
+      }
+    })
+  )
+
+  it.effect("refuses a directory that every user may write", () =>
+    Effect.gen(function* () {
+      const directory = yield* Pglite.emptyDirectory
+      fs.chmodSync(directory, 0o777)
+      assert.match((yield* Effect.flip(DirectoryLock.acquire(directory))).message, /every user.*chmod 700/)
+      assert.isEmpty(fs.readdirSync(directory))
+    })
+  )
+
+  it.effect("writes nothing through a link", () =>
+    Effect.gen(function* () {
+      const directory = yield* Pglite.emptyDirectory
+      const victim = path.join(yield* Pglite.emptyDirectory, "victim")
+      fs.writeFileSync(victim, "precious", { mode: 0o644 })
+      fs.symlinkSync(victim, path.join(directory, "turnstep.pid"))
+      yield* Effect.scoped(
+        Effect.andThen(
+          DirectoryLock.acquire(directory),
+          Effect.sync(() => assert.isFalse(fs.lstatSync(path.join(directory, "turnstep.pid")).isSymbolicLink()))
+        )
+      )
+      fs.rmSync(path.join(directory, "turnstep.lock"))
+      fs.symlinkSync(victim, path.join(directory, "turnstep.lock"))
+      assert.match((yield* Effect.flip(DirectoryLock.acquire(directory))).message, /turnstep\.lock is a link/)
+      assert.strictEqual(fs.readFileSync(victim, "utf8"), "precious")
+      assert.strictEqual(fs.statSync(victim).mode & 0o777, 0o644)
     })
   )
 })

@@ -109,6 +109,15 @@ describe("Pglite", { timeout: 120_000 }, () => {
     })
   )
 
+  it.live("says in words what the file system reports to the database", () =>
+    Effect.gen(function* () {
+      const dataDir = path.join(yield* PgliteDirectory.emptyDirectory, "data")
+      fs.mkdirSync(path.join(dataDir, "pg"), { recursive: true })
+      fs.writeFileSync(path.join(dataDir, "pg/base"), "in the place of a folder")
+      assert.match((yield* refusal(dataDir)).message, /does not open: a file is in the place of a folder/)
+    })
+  )
+
   it.live("fails what is open, and what is opened later, when the database dies", () =>
     Effect.gen(function* () {
       const dataDir = yield* PgliteDirectory.freshDirectory()

@@ -369,6 +369,30 @@ describe("spill files", () => {
     })
   )
 
+  it.effect("are not kept where the folder cannot be used, and the words say why", () =>
+    Effect.gen(function* () {
+      const { folder } = yield* world()
+      const base = path.dirname(folder)
+      const file = path.join(base, "a-file")
+      fs.writeFileSync(file, "precious", { mode: 0o644 })
+      const outside = path.join(base, "outside")
+      fs.mkdirSync(outside, { mode: 0o755 })
+      const link = path.join(base, "a-link")
+      fs.symlinkSync(outside, link)
+      const cases: ReadonlyArray<readonly [string, RegExp]> = [
+        [file, /no folder is in its place/],
+        [link, /it is a link\. Name the folder itself/]
+      ]
+      for (const [place, words] of cases) {
+        const error = yield* Effect.flip(Effect.scoped(Layer.build(SpillFiles.layer({ folder: place }))))
+        assert.strictEqual(error._tag, "SpillFolderUnusable")
+        assert.match(error.message, words)
+      }
+      assert.strictEqual(fs.statSync(outside).mode & 0o777, 0o755)
+      assert.isEmpty(fs.readdirSync(outside))
+    })
+  )
+
   it.effect("leave nothing when they cannot be put in their place", () =>
     Effect.gen(function* () {
       const { folder, layer } = yield* world()

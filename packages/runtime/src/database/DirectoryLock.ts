@@ -13,6 +13,7 @@
  *   file as soon as that process closes any descriptor of it.
  * - K4. A held lock is reachable from this module: SQLite closes what is garbage,
  *   and a fiber that only waits, with its scope, may be garbage.
+ * - K5. No file is written through a link, and a directory that other users may write is refused.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -20,6 +21,7 @@ import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import * as PrivateFolder from "../PrivateFolder.ts"
 
 /** Another process (or this one, twice) uses the directory. `pid` is 0 when its owner has not written it yet. */
 export class DataDirLocked extends Schema.TaggedError<DataDirLocked>()("DataDirLocked", {
@@ -42,7 +44,7 @@ export class DataDirUnusable extends Schema.TaggedError<DataDirUnusable>()("Data
 }) {
   override get message(): string {
     return (
-      `The embedded database in ${this.dir} does not open: ${this.detail}. ` +
+      `The embedded database in ${this.dir} does not open: ${this.detail.replace(/\.$/, "")}. ` +
       "Repair the cause or restore the directory from a backup; another data directory starts empty."
     )
   }
@@ -60,11 +62,13 @@ export const acquire: (dir: string) => Effect.Effect<void, DataDirLocked | DataD
 const heldLocks = new Set<DatabaseSync>() // K4
 
 const lock = (dir: string): DatabaseSync => {
-  fs.mkdirSync(dir, { recursive: true, mode: 0o700 })
-  const held = new DatabaseSync(path.join(dir, "turnstep.lock"), { timeout: 0 })
+  PrivateFolder.make(dir)
+  const file = path.join(dir, "turnstep.lock")
+  if (PrivateFolder.isLink(file)) throw new PrivateFolder.FolderProblem("its turnstep.lock is a link. Remove the link.")
+  const held = new DatabaseSync(file, { timeout: 0 })
   try {
     held.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE") // K1: kept open, never committed; no journal file
-    fs.writeFileSync(pidFile(dir), `${process.pid}\n`, { mode: 0o600 })
+    PrivateFolder.replace(pidFile(dir), `${process.pid}\n`) // K5
     heldLocks.add(held)
     return held
   } catch (cause) {
@@ -82,7 +86,7 @@ const release = (dir: string, held: DatabaseSync): void => {
 const refusal = (dir: string, cause: unknown): DataDirLocked | DataDirUnusable =>
   isBusy(cause)
     ? new DataDirLocked({ dir, pid: ownerOf(dir) })
-    : new DataDirUnusable({ dir, detail: cause instanceof Error ? cause.message : String(cause) })
+    : new DataDirUnusable({ dir, detail: PrivateFolder.wordsOf(cause) })
 
 const SQLITE_BUSY = 5
 
@@ -93,6 +97,7 @@ const pidFile = (dir: string): string => path.join(dir, "turnstep.pid")
 
 const ownerOf = (dir: string): number => {
   try {
+    if (!fs.lstatSync(pidFile(dir)).isFile()) return 0
     const pid = Number.parseInt(fs.readFileSync(pidFile(dir), "utf8"), 10)
     return Number.isInteger(pid) ? pid : 0
   } catch {

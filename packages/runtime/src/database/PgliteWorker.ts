@@ -16,6 +16,7 @@ import { NodeFS } from "@electric-sql/pglite/nodefs"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { parentPort, workerData } from "node:worker_threads"
+import * as PrivateFolder from "../PrivateFolder.ts"
 import { DurableNodeFS, syncPath, syncTree } from "./DurableNodeFS.ts"
 import * as Frames from "./PgliteFrames.ts"
 import * as PgliteHub from "./PgliteHub.ts"
@@ -43,8 +44,27 @@ const die = (detail: string): never => {
 const reasonFor = (cause: unknown): string => {
   const last = complaints.filter((line) => /\b(FATAL|PANIC|DETAIL):/.test(line)).slice(-2)
   const spoken = last.map((line) => line.replace(/^.*?\b(FATAL|PANIC|DETAIL):\s*/, "")).join(" ")
-  return spoken === "" ? (cause instanceof Error ? cause.message : String(cause)) : spoken
+  return spoken === "" ? PrivateFolder.wordsOf(systemError(cause)) : spoken
 }
+
+/** PGlite's file system throws plain objects with the error numbers of WASI. */
+const systemError = (cause: unknown): unknown => {
+  const errno = typeof cause === "object" && cause !== null && "errno" in cause ? Number(cause.errno) : undefined
+  if (errno === undefined || cause instanceof Error) return cause
+  return Object.assign(new Error(`the file system reports error ${errno}`), { code: wasiCodes.get(errno) })
+}
+
+const wasiCodes: ReadonlyMap<number, string> = new Map([
+  [2, "EACCES"],
+  [19, "EDQUOT"],
+  [20, "EEXIST"],
+  [22, "EFBIG"],
+  [29, "EIO"],
+  [51, "ENOSPC"],
+  [54, "ENOTDIR"],
+  [63, "EPERM"],
+  [69, "EROFS"]
+])
 
 const { dataDir, sync } = workerData as Boot
 

@@ -15,8 +15,10 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as fs from "node:fs/promises"
+import * as PrivateFolder from "../PrivateFolder.ts"
 import * as ProtectedPath from "../ProtectedPath.ts"
 import * as SpillFolder from "./SpillFolder.ts"
 import * as SpillRoom from "./SpillRoom.ts"
@@ -40,8 +42,18 @@ export const defaultKeep = Duration.days(7)
 
 const sweepEvery = Duration.hours(1)
 
-/** The store in a folder; its old files are swept when it is built, and every hour. A folder that cannot be used is a defect. */
-export const layer = (options: Options): Layer.Layer<never> =>
+/** The folder cannot be made, written or trusted. */
+export class SpillFolderUnusable extends Schema.TaggedError<SpillFolderUnusable>()("SpillFolderUnusable", {
+  folder: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `The folder for large outputs, ${this.folder}, cannot be used: ${this.problem}`
+  }
+}
+
+/** The store in a folder; its old files are swept when it is built, and every hour. */
+export const layer = (options: Options): Layer.Layer<never, SpillFolderUnusable> =>
   Layer.effect(
     SpillStore.SpillStore,
     Effect.gen(function* () {
@@ -55,7 +67,10 @@ export const layer = (options: Options): Layer.Layer<never> =>
         const measured = room.measure()
         measured(yield* Effect.promise(() => folder.sweep(before)))
       })
-      yield* Effect.promise(() => folder.prepare())
+      yield* Effect.try({
+        try: () => folder.prepare(),
+        catch: (error) => new SpillFolderUnusable({ folder: options.folder, problem: PrivateFolder.wordsOf(error) })
+      })
       yield* sweep
       yield* sweep.pipe(
         Effect.catchDefect((defect) => Effect.logWarning("old spills could not be swept", defect)),

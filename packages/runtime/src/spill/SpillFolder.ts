@@ -18,10 +18,11 @@
 import * as Canonical from "@turnstep/core/Canonical"
 import type { SessionId, SpillId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
-import { constants } from "node:fs"
+import { chmodSync, constants } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
+import * as PrivateFolder from "../PrivateFolder.ts"
 import type { Measured } from "./SpillRoom.ts"
 
 /** How a file is opened that must not be there yet. */
@@ -30,7 +31,8 @@ export const newFile = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
 const oldFile = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)
 
 export interface SpillFolder {
-  readonly prepare: () => Promise<void>
+  /** Makes the folder where it is missing, and closes it to others; throws `PrivateFolder.FolderProblem`. */
+  readonly prepare: () => void
   /** The folder of a session. */
   readonly homeOf: (sessionId: SessionId) => string
   /** A path for a file that is being written; `name` is new. */
@@ -70,9 +72,15 @@ export const make = (root: string): SpillFolder => {
     return { id: spill, bytes: size, lines, marks }
   }
   return {
-    prepare: async () => {
-      await fs.mkdir(half, { recursive: true, mode: 0o700 })
-      await fs.chmod(root, 0o700)
+    prepare: () => {
+      if (PrivateFolder.isLink(root)) throw new PrivateFolder.FolderProblem("it is a link. Name the folder itself.")
+      PrivateFolder.make(root)
+      PrivateFolder.make(half)
+      try {
+        chmodSync(root, 0o700)
+      } catch (error) {
+        throw new PrivateFolder.FolderProblem(PrivateFolder.wordsOf(error))
+      }
     },
     homeOf: (sessionId) => path.join(root, Canonical.digestText(sessionId)),
     temporary: (name) => path.join(half, `${host}.${process.pid}.${name}`),

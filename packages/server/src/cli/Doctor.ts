@@ -3,7 +3,7 @@
  *
  * Owns: the checks. Does not own: the settings they check (`Config`).
  *
- * - D1. A check changes nothing: it makes no folder, no token, no database and no model request. MCP servers are started or
+ * - D1. A check leaves nothing behind: no folder, no token, no database and no model request. MCP servers are started or
  *   called, asked for their tools, and let go.
  */
 import type { McpToolkit } from "@turnstep/runtime/tools/Mcp"
@@ -20,6 +20,7 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as net from "node:net"
 import * as Config from "../Config.ts"
+import * as DataFolder from "../DataFolder.ts"
 import * as Database from "../Database.ts"
 import * as Token from "../Token.ts"
 import { bracketed, isWildcard } from "../http/Access.ts"
@@ -69,24 +70,34 @@ const node = (): Finding => {
   return { check: "node", isWell, found: process.version, advice: "Install Node 24, or 22.19 at least." }
 }
 
-/** The folder itself, or the nearest one above it that exists, can be written to. */
+/** The folder is fit to be used, or can be made in the nearest one above it that exists. */
 const folder = Effect.fnUntraced(function* (data: string) {
+  const check = "data folder"
+  const looked = yield* Effect.result(DataFolder.inspect(data))
+  if (looked._tag === "Failure") return { check, isWell: false, found: looked.failure.message } satisfies Finding
+  const { origin, path: wanted } = looked.success
+  if (origin === "foreign") {
+    return {
+      check,
+      isWell: false,
+      found: `${wanted} was not made here: it was copied, or it came with a repository`,
+      advice: "Start with --adopt if it is yours, or choose another folder with --data."
+    } satisfies Finding
+  }
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const wanted = path.resolve(data)
+  const isThere = (folder: string) => Effect.orElseSucceed(fs.exists(folder), () => false)
   let nearest = wanted
-  while (!(yield* fs.exists(nearest).pipe(Effect.orElseSucceed(() => false))) && path.dirname(nearest) !== nearest) {
-    nearest = path.dirname(nearest)
-  }
-  const isWell = yield* fs.access(nearest, { writable: true }).pipe(
-    Effect.as(true),
-    Effect.orElseSucceed(() => false)
+  while (!(yield* isThere(nearest)) && path.dirname(nearest) !== nearest) nearest = path.dirname(nearest)
+  // Permissions do not tell of file systems that take no folders, so one is made and removed again.
+  const tried = yield* Effect.result(
+    Effect.scoped(fs.makeTempDirectoryScoped({ directory: nearest, prefix: ".turnstep-" }))
   )
   return {
-    check: "data folder",
-    isWell,
-    found: nearest === wanted ? wanted : `${wanted} (will be made)`,
-    advice: `Make ${nearest} writable, or choose another folder with --data.`
+    check,
+    isWell: tried._tag === "Success",
+    found: `${wanted}${nearest === wanted ? "" : " (will be made)"}`,
+    advice: `Nothing can be written in ${nearest}: correct that, or choose another folder with --data.`
   } satisfies Finding
 })
 
@@ -109,7 +120,7 @@ const workspace = Effect.fnUntraced(function* (root: string) {
 const token = Effect.fnUntraced(function* (data: string) {
   const fs = yield* FileSystem.FileSystem
   const file = yield* Token.fileIn(data)
-  if (!(yield* fs.exists(file).pipe(Effect.orElseSucceed(() => false)))) {
+  if (Option.isNone(yield* Effect.option(fs.lstat(file)))) {
     return { check: "token", isWell: true, found: "none yet; the first start makes one" } satisfies Finding
   }
   const read = yield* Effect.result(Token.read(data))

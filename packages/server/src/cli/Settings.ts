@@ -54,6 +54,10 @@ export const flags = {
     described("File that names MCP servers, in the customary form", "TURNSTEP_MCP"),
     Flag.optional
   ),
+  adopt: Flag.Boolean("adopt").pipe(
+    described("Take over a data folder that was copied here or came with a repository", "TURNSTEP_ADOPT"),
+    Flag.withDefault(false)
+  ),
   allowHost: Flag.String("allow-host").pipe(
     described("Another name[:port] the server is called by; repeatable", "TURNSTEP_ALLOW_HOST"),
     Flag.atLeast(0)
