@@ -42,7 +42,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ],
   ["runtime/model/openai", "ChatPart ChatUsage"],
   ["runtime/model/openai", "Members ToolCallSlots ChatDecoder Exchange SseDecoder"],
-  ["runtime/model", "ContextWindow RetryAfter ProviderRefusal ToolSchema"],
+  ["runtime/model", "ContextWindow RetryAfter RefusalBody ProviderRefusal ToolSchema"],
   ["runtime/model/openai", "Concessions ChatCall ChatMessage ChatRequest"],
   ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
   ["runtime/model/demo", "Conversation Question Reply"],

@@ -24,6 +24,7 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as ProviderRefusal from "./model/ProviderRefusal.ts"
 import * as RequestGate from "./RequestGate.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
@@ -237,10 +238,13 @@ const detailOf = (failure: unknown): string => {
 }
 
 /** The stable code of a provider failure. */
-const failureOf = (error: AiError.AiError): Failure => ({
-  code: codes[error.reason._tag] ?? "provider-error",
-  message: error.reason.message
-})
+const failureOf = ({ reason }: AiError.AiError): Failure => {
+  const words = ProviderRefusal.wordsOf(reason)
+  return {
+    code: codes[reason._tag] ?? "provider-error",
+    message: words === undefined ? reason.message : `${reason.message} The provider says: ${words}`
+  }
+}
 
 const codes: { readonly [reason: string]: string } = {
   AuthenticationError: "authentication",

@@ -94,6 +94,27 @@ export const suite = (it: It): void => {
       })
     )
 
+    it.effect(
+      "does not ask again when the account is empty, whatever the status, and says so in the provider's words",
+      () =>
+        Effect.gen(function* () {
+          for (const [status, error] of [
+            [429, { message: "Insufficient balance or no resource package. Please recharge.", code: "1113" }],
+            [
+              429,
+              { message: "Your account is suspended due to insufficient balance", type: "exceeded_current_quota_error" }
+            ],
+            [402, { message: "Insufficient Balance", code: "invalid_request_error" }]
+          ] as const) {
+            const { provider, session } = yield* World.withTools({ respond: () => failure(status, error) })
+            const failed = yield* Effect.flip(session.run("go"))
+            assert.strictEqual(failed._tag === "TurnFailed" && failed.error.code, "quota-exhausted")
+            assert.include(failed.message, error.message)
+            assert.lengthOf(provider.requests, 1)
+          }
+        })
+    )
+
     it.effect("leaves the session usable after a Turn that failed", () =>
       Effect.gen(function* () {
         const { provider, session } = yield* World.withTools({

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as OpenAiChat from "@turnstep/runtime/model/OpenAiChat"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import { callsOf, finishOf, parts, partsAndError, textOf } from "../../fixtures/modelCalls.ts"
@@ -329,6 +330,52 @@ describe("OpenAiChat on servers with quirks", () => {
       const garbled = yield* readFailure(sse(started, "upstream timed out"))
       assert.include(garbled.error.message, "upstream timed out")
       assert.isTrue(garbled.error.isRetryable)
+    })
+  )
+
+  it.live("passes over lines that are no chunks, and names one when the response is cut short", () =>
+    Effect.gen(function* () {
+      const odd = ["", "null", "0", '"ok"', "[]", "{}", "ping", "[HEARTBEAT]", ": OPENROUTER PROCESSING", "processing"]
+      const seen = yield* read(sse(...odd, delta({ content: "a" }), ...odd, ...end("stop")))
+      assert.strictEqual(textOf(seen), "a")
+      assert.strictEqual(finishOf(seen)?.reason, "stop")
+      const cut = yield* readFailure(sse(delta({ content: "a" }), "upstream has gone away"))
+      assert.include(cut.error.message, "upstream has gone away")
+      const broken = yield* readFailure(sse(delta({ content: "a" }), '{"choices":[{"delta"', ...end("stop")))
+      assert.strictEqual(broken.error.reason._tag, "InternalProviderError")
+    })
+  )
+
+  it.live("fails with an error that is told without the member 'error'", () =>
+    Effect.gen(function* () {
+      const started = delta({ content: "a" })
+      for (const told of [
+        { object: "error", message: "out of memory", code: 500 },
+        { message: "out of memory", code: 500 },
+        { detail: "out of memory" }
+      ]) {
+        const { error } = yield* readFailure(sse(started, told, ...end("stop")))
+        assert.include(error.message, "out of memory")
+      }
+    })
+  )
+
+  it.live("takes [DONE] without a finish reason for whole only where servers leave it out, and runs no cut call", () =>
+    Effect.gen(function* () {
+      const raw = sse(
+        delta({ content: "a" }),
+        piece(0, { name: "read", arguments: '{"path":"x"}' }, "a"),
+        piece(1, { name: "read", arguments: "" }, "b"),
+        "[DONE]"
+      )
+      const seen = yield* read(raw)
+      assert.strictEqual(finishOf(seen)?.reason, "unknown")
+      assert.deepStrictEqual<unknown>(callsOf(seen), [call("read", { path: "x" }, "a"), call("read", "", "b")])
+      const provider = yield* StrictProvider.make({ respond: () => ({ raw }) })
+      const strict = OpenAiChat.layer({ baseUrl: provider.baseUrl, model: "m", tellsFinish: true })
+      const { error, seen: told } = yield* Effect.provide(partsAndError("x"), strict)
+      assert.isTrue(error.isRetryable)
+      assert.isEmpty(callsOf(told))
     })
   )
 

@@ -5,10 +5,14 @@
  * own: how the refusal was fetched, or whether the call is repeated.
  *
  * - P1. The API key is in no error: not in a description, a body or a header.
- * - P2. Retryable are rate limits, provider trouble and transport; nothing else.
+ * - P2. Retryable are rate limits, provider trouble and transport; nothing else. An empty account is no rate limit, whatever
+ *   the status.
+ * - P3. The provider's own words reach the reader, bounded and without keys.
  */
 import * as AiError from "effect/ai/AiError"
+import * as Duration from "effect/Duration"
 import * as ContextWindow from "./ContextWindow.ts"
+import * as RefusalBody from "./RefusalBody.ts"
 import * as RetryAfter from "./RetryAfter.ts"
 
 /** A refusal as it came over the wire. */
@@ -32,39 +36,38 @@ export interface Context {
 
 /** The reason for a refusal. */
 export const toReason = (refusal: ProviderRefusal, context: Context): AiError.AiErrorReason => {
-  const details = read(refusal.body)
-  const status = refusal.status ?? statusOf(details)
-  const text = context.scrub(details.message ?? details.text).toWellFormed()
-  const description = text === "" ? `HTTP ${status}` : text.slice(0, 2_000)
+  const details = RefusalBody.read(refusal.body)
+  const status = refusal.status ?? statusOf(details.names)
+  const scrub = (text: string) => withoutKeys(context.scrub(text)).toWellFormed()
+  const text = scrub(details.message ?? details.text)
+  const description = text === "" ? `HTTP ${status}` : text.slice(0, longest)
   const http =
     refusal.status === undefined
       ? undefined
       : {
-          response: { status: refusal.status, headers: shownHeaders(refusal.headers, context.scrub) },
-          body: context.scrub(details.text).toWellFormed().slice(0, 8_000)
+          response: { status: refusal.status, headers: shownHeaders(refusal.headers, scrub) },
+          body: scrub(details.text).slice(0, 8_000)
         }
   const shared = http === undefined ? { description } : { description, http }
-  const code = [details.code, details.type].find((code) => code !== undefined && code !== "")
-  const names = [details.code, details.type].filter((name) => name !== undefined)
+  const spoken = { ...(http === undefined ? undefined : { http }), metadata: { [told]: { description } } }
+  const { names } = details
+  const retryAfter =
+    RetryAfter.fromHeaders(refusal.headers, context.now) ??
+    (details.retryMillis === undefined ? undefined : Duration.millis(details.retryMillis))
 
   if ([undefined, ...names].some((code) => ContextWindow.isExceeded({ status, code, text }))) {
     return new AiError.InvalidRequestError({ ...shared, constraint: ContextWindow.constraint })
   }
-  if (status === 402 || names.some((name) => quotaCodes.has(name))) {
-    return new AiError.QuotaExhaustedError(http === undefined ? {} : { http })
-  }
-  if (names.some((name) => policyCodes.has(name))) return new AiError.ContentPolicyError(shared)
+  if (isQuota(status, names, text, retryAfter !== undefined)) return new AiError.QuotaExhaustedError(spoken)
+  if (names.some((name) => policyCodes.has(name.toLowerCase()))) return new AiError.ContentPolicyError(shared)
   if (status === 401) {
-    const kind = !context.hasKey ? "MissingKey" : /expired/i.test(`${code} ${text}`) ? "ExpiredKey" : "InvalidKey"
+    const isExpired = /expired/i.test(`${names.join(" ")} ${text}`)
+    const kind = !context.hasKey ? "MissingKey" : isExpired ? "ExpiredKey" : "InvalidKey"
     return new AiError.AuthenticationError({ ...shared, kind })
   }
   if (status === 403) return new AiError.AuthenticationError({ ...shared, kind: "InsufficientPermissions" })
   if (status === 429) {
-    const retryAfter = RetryAfter.fromHeaders(refusal.headers, context.now)
-    return new AiError.RateLimitError({
-      ...(http === undefined ? undefined : { http }),
-      ...(retryAfter === undefined ? undefined : { retryAfter })
-    })
+    return new AiError.RateLimitError({ ...spoken, ...(retryAfter === undefined ? undefined : { retryAfter }) })
   }
   // 408 and 409 are a provider's own time-out and lock: the same request may pass a moment later
   if (status >= 500 || status === 408 || status === 409) return new AiError.InternalProviderError(shared)
@@ -77,31 +80,73 @@ export const toReason = (refusal: ProviderRefusal, context: Context): AiError.Ai
   return new AiError.UnknownError(shared) // a redirect, or a status no provider sends
 }
 
+/** What the provider itself says of an error, if its message does not hold it. */
+export const wordsOf = (reason: AiError.AiErrorReason): string | undefined => {
+  if (reason._tag !== "RateLimitError" && reason._tag !== "QuotaExhaustedError") return undefined
+  const words = reason.metadata[told]
+  const description = typeof words === "object" && words !== null ? Reflect.get(words, "description") : undefined
+  return typeof description === "string" ? description : undefined
+}
+
+/** Key of the metadata that holds the provider's words: these errors have no description of their own. */
+const told = "turnstep"
+
+/** Characters of a provider's words that are kept. */
+const longest = 2_000
+
 /** A scrubber for the given secret; one too short to be a key is left alone. */
 export const scrubber =
   (secret: string | undefined): ((text: string) => string) =>
   (text) =>
     secret === undefined || secret.length < 8 ? text : text.replaceAll(secret, "<redacted>")
 
-interface Details {
-  readonly text: string
-  readonly message?: string
-  readonly code?: string
-  readonly type?: string
-  readonly param?: string
+/** Keys of others, such as a gateway's own, in the forms providers give them. */
+const withoutKeys = (text: string): string =>
+  text
+    .replace(/\b(?:sk|pk|rk|gsk|xai|hf|nvapi|key)[-_][\w-]{16,}/g, "<redacted>")
+    .replace(/\bAIza[\w-]{30,}/g, "<redacted>")
+    .replace(/\b(Bearer\s+)[\w.~+/=-]{16,}/gi, "$1<redacted>")
+
+/** The account has nothing left: waiting and asking again helps nobody. */
+const isQuota = (status: number, names: ReadonlyArray<string>, text: string, isWaitTold: boolean): boolean => {
+  if (status === 402 || names.some((name) => quotaCodes.has(name.toLowerCase()))) return true
+  if (status === 401 || status >= 500) return false
+  if (spent.some((sentence) => sentence.test(text))) return true
+  // Gemini says this of a limit per minute as well, with the time to wait.
+  return /exceeded your current quota/i.test(text) && !isWaitTold && !/retry in|per (?:minute|second|day)/i.test(text)
 }
 
 const quotaCodes: ReadonlySet<string> = new Set([
-  "insufficient_quota",
+  "insufficient_quota", // OpenAI
   "billing_hard_limit_reached",
   "billing_not_active",
-  "insufficient_credits"
+  "insufficient_credits",
+  "exceeded_current_quota_error", // Moonshot
+  "insufficient_balance",
+  "insufficient_user_quota", // new-api
+  "arrearage", // DashScope
+  "payment_required",
+  "1113" // Zhipu
 ])
+
+const spent: ReadonlyArray<RegExp> = [
+  /insufficient (?:account )?(?:balance|credits?|funds|quota)/i, // DeepSeek, Moonshot, Zhipu, OpenRouter
+  /credit balance is too low/i, // Anthropic
+  /out of credits|not enough credits|no credits left|requires? more credits|used all (?:available |its )?credits/i, // OpenRouter, xAI
+  /please (?:recharge|top up|add (?:more )?(?:credits|funds))/i,
+  /(?:spend(?:ing)?|billing|budget|credit) (?:hard )?limit (?:has been |was )?(?:reached|exceeded)/i,
+  /monthly spending limit|key limit exceeded/i, // xAI, OpenRouter
+  /account is (?:suspended|in arrears|overdue|not active)|in good standing/i, // Moonshot, DashScope
+  /余额不足|已欠费/ // Zhipu, DashScope
+]
 
 const policyCodes: ReadonlySet<string> = new Set([
   "content_filter",
   "content_policy_violation",
-  "responsible_ai_policy_violation"
+  "responsible_ai_policy_violation",
+  "responsibleaipolicyviolation", // Azure, inside
+  "data_inspection_failed", // DashScope
+  "1301" // Zhipu
 ])
 
 /** Headers worth keeping: cookies and the like are not. */
@@ -116,48 +161,14 @@ const shownHeaders = (
 const telling =
   /^(?:retry-after|date$|content-type$|server$|cf-ray$|x-request-id|request-id|(?:x-|anthropic-)?ratelimit-)/
 
-const statusOf = (details: Details): number => {
-  const code = Number(details.code)
-  if (Number.isInteger(code) && code >= 400 && code < 600) return code
-  const name = `${details.code ?? ""} ${details.type ?? ""}`
-  if (/rate_?limit|too_many_requests/i.test(name)) return 429
-  if (/authentication|invalid_api_key/i.test(name)) return 401
-  if (/permission/i.test(name)) return 403
-  if (/invalid_request|bad_request|not_found/i.test(name)) return 400
+/** The status that an error told inside a stream would have had. */
+const statusOf = (names: ReadonlyArray<string>): number => {
+  const code = names.map(Number).find((code) => Number.isInteger(code) && code >= 400 && code < 600)
+  if (code !== undefined) return code
+  const all = names.join(" ")
+  if (/rate_?limit|too_many_requests|resource_exhausted/i.test(all)) return 429
+  if (/authentication|invalid_api_key/i.test(all)) return 401
+  if (/permission/i.test(all)) return 403
+  if (/invalid_request|bad_request|not_found|invalid_argument/i.test(all)) return 400
   return 500 // told after the response had begun: the provider broke
-}
-
-/** The forms in which providers put a message, a code and a type into a body. */
-const read = (body: unknown): Details => {
-  const value = typeof body === "string" ? parse(body) : body
-  const text = typeof body === "string" ? body : (JSON.stringify(body) ?? "")
-  const first = Array.isArray(value) ? value[0] : value
-  if (typeof first === "string") return { text, message: first }
-  if (typeof first !== "object" || first === null) return { text }
-  const inner: unknown = Reflect.get(first, "error")
-  if (typeof inner === "string") return { text, message: inner, ...named(first) }
-  const fields = typeof inner === "object" && inner !== null ? inner : first
-  const message = [Reflect.get(fields, "message"), Reflect.get(fields, "detail")].find(
-    (candidate) => typeof candidate === "string"
-  )
-  return { text, ...(message === undefined ? undefined : { message }), ...named(fields) }
-}
-
-const named = (fields: object): Pick<Details, "code" | "type" | "param"> => {
-  const code: unknown = Reflect.get(fields, "code")
-  const type: unknown = Reflect.get(fields, "type") ?? Reflect.get(fields, "status")
-  const param: unknown = Reflect.get(fields, "param")
-  return {
-    ...(typeof code === "string" || typeof code === "number" ? { code: String(code) } : undefined),
-    ...(typeof type === "string" ? { type } : undefined),
-    ...(typeof param === "string" ? { param } : undefined)
-  }
-}
-
-const parse = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

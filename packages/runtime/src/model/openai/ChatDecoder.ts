@@ -12,6 +12,7 @@
  * - D3. Text and reasoning blocks are closed before the next block or the end.
  * - D4. What must go back is kept: the field of the reasoning with its block, other members of the message in a block without
  *   text at the end, members of a call with the call.
+ * - D5. A line that is no chunk does no harm to a whole response, and is the reason for one that is cut short.
  */
 import type * as Response from "effect/ai/Response"
 import * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
@@ -60,6 +61,7 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
   const members = Members.make()
   let issued: ChatOpaque.ReasoningField | undefined // the first field reasoning came in, should it be empty
   let hasReasoned = false
+  let odd: string | undefined // the first line that is no chunk
 
   const close = (out: Parts): void => {
     if (block !== undefined) out.push({ type: `${block.type}-end`, id: block.id })
@@ -106,6 +108,7 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
 
   const takeChunk = (chunk: Fields, out: Parts): Fault | undefined => {
     if (isFault(chunk["error"])) return { _tag: "Reported", error: chunk["error"] }
+    if (isRefusal(chunk)) return { _tag: "Reported", error: chunk }
     if (!isTold) {
       const metadata = responseOf(chunk)
       if (metadata !== undefined) {
@@ -141,8 +144,13 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
     if (text === "" || done) return undefined
     const chunk = parse(text)
     if (isFields(chunk)) return takeChunk(chunk, out)
+    if (chunk !== undefined) return undefined // `null`, a number: a sign of life
     const lines = text.split("\n")
-    if (chunk !== undefined || lines.length === 1) return { _tag: "Garbled", payload: text }
+    if (lines.length === 1) {
+      if (text.startsWith("{")) return { _tag: "Garbled", payload: text }
+      odd ??= text // a word of a proxy, or a sign of life: an ending without a finish reason tells which (D5)
+      return undefined
+    }
     for (const line of lines) {
       const fault = push(line, out) // events written without the blank line between them
       if (fault !== undefined) return fault
@@ -154,7 +162,9 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
     push,
     isDone: () => done,
     end: (out) => {
-      if (finishReason === undefined && (tellsFinish || !done)) return { _tag: "CutShort" } // D2
+      if (finishReason === undefined && (tellsFinish || !done)) {
+        return odd === undefined ? { _tag: "CutShort" } : { _tag: "Garbled", payload: odd } // D2, D5
+      }
       close(out)
       const left = metadataOf({ issuer, field: hasReasoned ? undefined : issued, members: members.all() })
       if (left !== undefined) {
@@ -192,6 +202,12 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 const isFault = (error: unknown): boolean => isFields(error) || (typeof error === "string" && error !== "")
+
+/** An error without the member `error`: FastAPI, vLLM, LM Studio. */
+const isRefusal = (chunk: Fields): boolean =>
+  chunk["object"] === "error" ||
+  (!Array.isArray(chunk["choices"]) &&
+    [chunk["message"], chunk["detail"]].some((reason) => typeof reason === "string" || Array.isArray(reason)))
 
 const parse = (text: string): unknown => {
   try {
