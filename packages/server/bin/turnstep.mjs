@@ -2,9 +2,10 @@
 // Starts the command line on a Node that can run it: from dist where the package is built, from source in a checkout.
 // Plain JavaScript for old Nodes too: everything newer is loaded after the version check.
 import { spawn } from "node:child_process"
-import { existsSync } from "node:fs"
+import { existsSync, lstatSync, mkdirSync } from "node:fs"
 import { createRequire } from "node:module"
 import * as module from "node:module"
+import { homedir } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -13,10 +14,33 @@ const home = dirname(dirname(fileURLToPath(import.meta.url)))
 
 const [major, minor] = process.versions.node.split(".").map(Number)
 if (major > FLOOR[0] || (major === FLOOR[0] && minor >= FLOOR[1])) {
-  if (module.enableCompileCache) module.enableCompileCache()
+  const cache = compileCache()
+  if (cache !== undefined) module.enableCompileCache(cache)
   await start()
 } else {
   restart()
+}
+
+/**
+ * A folder for compiled code that only this user can write, or none. Node's own default lies in the shared temporary folder,
+ * where whoever comes first decides which code runs.
+ */
+function compileCache() {
+  if (module.enableCompileCache === undefined || !existsSync(homedir())) return undefined
+  const above = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "turnstep")
+  const folder = join(above, "compiled")
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    return [above, folder].every(isOurs) ? folder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isOurs(folder) {
+  const info = lstatSync(folder)
+  if (!info.isDirectory()) return false
+  return process.getuid === undefined || (info.uid === process.getuid() && (info.mode & 0o022) === 0)
 }
 
 /** A checkout has the sources of its packages beside each other; a published package has none of a workspace around it. */

@@ -48,6 +48,7 @@ import type { McpFile } from "./McpFile.ts"
 import * as Server from "./Server.ts"
 import * as Token from "./Token.ts"
 import { version } from "./Version.ts"
+import { getCompileCacheDir } from "node:module"
 import { fileURLToPath } from "node:url"
 
 /** Serves until it is interrupted (L1, L2). */
@@ -129,6 +130,8 @@ const protect = Effect.fnUntraced(function* ({ data, mcp, workspace }: Config.Co
   }
   if (mcp.value !== undefined) yield* ProtectedPath.protect(mcp.value)
   if (installed !== undefined) yield* ProtectedPath.protect(installed, "read")
+  const compiled = getCompileCacheDir()
+  if (compiled !== undefined) yield* ProtectedPath.protect(compiled)
 })
 
 /** The folder of packages that this process is loaded from: the outermost one, as package managers nest them. */

@@ -9,7 +9,8 @@
  * - R1. A command runs in a process group of its own. Its end, a timeout and a cancel end the whole group: TERM, and after a
  *   second KILL. What left the group (`setsid`) is not found.
  * - R2. Output of any size takes bounded memory; what is too large to show is kept as a spill.
- * - R3. The environment of the server stays with the server: a command sees what it needs to find programs and a home.
+ * - R3. A command inherits no variable of the server but those it needs to find programs and a home. That is tidiness, not
+ *   secrecy: where the system lets a user look at own processes, a command can read the server's environment and memory.
  */
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Cause from "effect/Cause"

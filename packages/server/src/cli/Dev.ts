@@ -4,7 +4,7 @@
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import type { Flags } from "../Config.ts"
-import { Lifetime } from "./Lifetime.ts"
+import { Lifetime, orphaned } from "./Lifetime.ts"
 import * as Settings from "./Settings.ts"
 
 export const command = Command.make(
@@ -14,7 +14,7 @@ export const command = Command.make(
     // Loaded here, so that no other command waits for the server's modules.
     const Launch = yield* Effect.promise(() => import("../Launch.ts"))
     yield* (yield* Lifetime).endsBySignal
-    return yield* Launch.run("dev", flags)
+    return yield* Effect.raceFirst(Launch.run("dev", flags), orphaned)
   })
 ).pipe(
   Command.withDescription(
