@@ -7,7 +7,7 @@ import * as TextPattern from "./TextPattern.ts"
 export interface SearchInput {
   readonly pattern: string
   readonly options: TextPattern.PatternOptions
-  /** Whole lines, in UTF-8. */
+  /** Whole lines, in UTF-8; shared with the thread that asks. */
   readonly bytes: Uint8Array
   /** Matches that are kept; all are counted. */
   readonly keep: number
@@ -28,7 +28,7 @@ export const search = (input: SearchInput): PieceFound | TextPattern.PatternFaul
   const pattern = TextPattern.compile(input.pattern, input.options)
   if ("fault" in pattern) return pattern
   const { bytes, keep, left, line } = input
-  if (pattern.fixed !== undefined && !Buffer.from(bytes.buffer).includes(pattern.fixed)) {
+  if (pattern.fixed !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(pattern.fixed)) {
     return { matches: { count: 0, first: [] }, left } // spares decoding
   }
   const text = decoder.decode(bytes)

@@ -132,9 +132,13 @@ const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof Sp
   const { kept, sessionId, store } = yield* opened(params.spill)
   const { caseSensitive, literal, pattern } = params
   let left = firstPatience
+  let space = new SharedArrayBuffer(0)
   const find = Effect.fnUntraced(function* (bytes: Uint8Array, keep: number, line: number) {
-    // A copy: the piece's own space is used again, and a view would be sent with all that lies around it.
-    const piece = { pattern, options: { caseSensitive, literal }, bytes: Uint8Array.from(bytes), keep, line, left }
+    // Shared with the thread, and the same for all pieces: a spill of gigabytes leaves no garbage.
+    if (space.byteLength < bytes.length) space = new SharedArrayBuffer(bytes.length + SpillStore.blockSize)
+    const shared = new Uint8Array(space, 0, bytes.length)
+    shared.set(bytes)
+    const piece = { pattern, options: { caseSensitive, literal }, bytes: shared, keep, line, left }
     const found = yield* OffThread.run(searchPiece, piece)
     if ("fault" in found) return yield* new PatternRefused({ pattern, message: found.fault })
     left = found.left
