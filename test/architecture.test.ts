@@ -48,7 +48,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/model/demo", "Conversation Question Reply"],
   ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],
   ["runtime", "LargeOutput ToolCall ToolStream"],
-  ["runtime/offthread", "TaskMessage TaskWorker TaskThread Lanes OffThread"],
+  ["runtime/offthread", "TaskMessage TaskMain TaskProcess Lanes OffThread"],
   ["runtime", "ToolHandler ToolSource"],
   [
     "runtime/mcp",

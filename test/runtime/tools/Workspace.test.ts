@@ -311,11 +311,11 @@ layer(NodeServices.layer, { excludeTestServices: true })("Workspace", (it) => {
 
   it.effect("can be interrupted in the middle of a search", () =>
     Effect.gen(function* () {
-      const threads = OffThread.make({ threads: 1 })
+      const pool = OffThread.make({ processes: 1 })
       const begun = yield* Deferred.make<void>()
       const told = OffThread.OffThread.context({
         run: (task, input, options) =>
-          Effect.andThen(Deferred.succeed(begun, undefined), threads.run(task, input, options))
+          Effect.andThen(Deferred.succeed(begun, undefined), pool.run(task, input, options))
       })
       const { toolkit } = yield* workspace({ "a.txt": `${"a".repeat(60)}b\n`.repeat(1000) })
       const slow = Folder.call(toolkit, "grep", { pattern: "^(a+)+$" })
@@ -324,7 +324,7 @@ layer(NodeServices.layer, { excludeTestServices: true })("Workspace", (it) => {
       yield* Fiber.interrupt(fiber)
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
       const next = Folder.call(toolkit, "grep", { pattern: "^a+b$" })
-      assert.isFalse((yield* Effect.provide(next, told)).isFailure, "the thread's place is free again")
+      assert.isFalse((yield* Effect.provide(next, told)).isFailure, "the place is free again")
     })
   )
 

@@ -1,15 +1,15 @@
 /**
  * Work of somebody else's choosing (a model's pattern, a client's history), away from the thread that serves everybody.
  *
- * Owns: the task threads of the process, who gets one, and for how long. Does not own: what a task does.
+ * Owns: the task processes of the server, who gets one, and for how long. Does not own: what a task does.
  *
  * - O1. The serving thread never runs such work: it asks, and is answered.
- * - O2. The process is bounded, not only the call: so many threads, so much heap for each, so much waiting work. Work that finds
- *   no place is refused at once.
- * - O3. Work ends. A thread that takes too long, needs too much memory or crashes ends with its task; the task's caller gets
- *   `WorkStopped`, and the process goes on.
+ * - O2. The server is bounded, not only the call: so many task processes, so much heap for each, so much waiting work. Work that
+ *   finds no place is refused at once.
+ * - O3. Work ends. A task process that takes too long, needs too much memory or crashes ends with its task; the task's caller gets
+ *   `WorkStopped`, and the server goes on.
  * - O4. Lanes (sessions) take turns, and a lane whose work is stopped for its time again and again gets no more of it for a while.
- * - O5. Threads start when there is work, and end when there is none for some seconds.
+ * - O5. Task processes start when there is work, and end when there is none for some seconds.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -20,7 +20,7 @@ import { setTimeout as after } from "node:timers/promises"
 import { ToolCall } from "../ToolCall.ts"
 import * as Lanes from "./Lanes.ts"
 import type { Request, Stopped } from "./TaskMessage.ts"
-import * as TaskThread from "./TaskThread.ts"
+import * as TaskProcess from "./TaskProcess.ts"
 
 /** The work was stopped, or not begun; `message` is written for the model and for people. */
 export class WorkStopped extends Schema.TaggedError<WorkStopped>()("WorkStopped", {
@@ -28,7 +28,7 @@ export class WorkStopped extends Schema.TaggedError<WorkStopped>()("WorkStopped"
   message: Schema.String
 }) {}
 
-/** A function of a module that can run on a task thread: its argument and its output are plain data. */
+/** A function of a module that can run in a task process: its argument and its output are plain data. */
 export interface Task<Input, Output> {
   readonly url: string
   readonly name: string
@@ -49,7 +49,7 @@ export const task = <F extends (input: never) => unknown>(
 })
 
 export interface RunOptions {
-  /** Milliseconds the task may take once it has a thread; default 60,000. */
+  /** Milliseconds the task may take once it has a process; default 60,000. */
   readonly millis?: number | undefined
   /** Whose work it is; default the session of the tool call that asks. */
   readonly lane?: string | undefined
@@ -65,38 +65,38 @@ export interface Service {
 }
 
 export interface Options {
-  /** Threads at once; default the processor's cores, at least 2 and at most 4. */
-  readonly threads?: number | undefined
-  /** Tasks that wait for a thread; default 256. */
+  /** Task processes at once; default the processor's cores, at least 2 and at most 4. */
+  readonly processes?: number | undefined
+  /** Tasks that wait for a process; default 256. */
   readonly waiting?: number | undefined
-  /** Heap of a thread in MiB; default 512. */
+  /** Heap of a task process in MiB; default 512. */
   readonly memory?: number | undefined
-  /** Milliseconds a thread without work lives; default 10,000. */
+  /** Milliseconds a task process without work lives; default 10,000. */
   readonly idle?: number | undefined
 }
 
-/** The task threads of the process (O2). */
+/** The task processes of this one (O2). */
 export const OffThread = Context.Reference<Service>("runtime/OffThread", { defaultValue: () => make() })
 
-/** Runs a task on a thread of the process. */
+/** Runs a task in a task process. */
 export const run = <Input, Output>(
   task: Task<Input, Output>,
   input: Input,
   options?: RunOptions
-): Effect.Effect<Output, WorkStopped> => Effect.flatMap(OffThread, (threads) => threads.run(task, input, options))
+): Effect.Effect<Output, WorkStopped> => Effect.flatMap(OffThread, (pool) => pool.run(task, input, options))
 
-/** Makes a set of task threads; none is started yet (O5). */
+/** Makes a set of task processes; none is started yet (O5). */
 export const make = (options: Options = {}): Service => {
   const {
     idle: idleMillis = 10_000,
     memory = 512,
-    threads = Math.min(4, Math.max(2, os.availableParallelism())),
+    processes = Math.min(4, Math.max(2, os.availableParallelism())),
     waiting: mostWaiting = 256
   } = options
   const lanes = Lanes.make<() => void>()
   const debts = Lanes.makeDebts(forgiven)
-  let idle: Array<{ readonly thread: TaskThread.TaskThread; uses: number }> = []
-  let places = threads
+  let idle: Array<{ readonly child: TaskProcess.TaskProcess; uses: number }> = []
+  let places = processes
   let isSweeping = false
 
   const place = (lane: string): Effect.Effect<void, WorkStopped> =>
@@ -116,7 +116,7 @@ export const make = (options: Options = {}): Service => {
     else next()
   })
 
-  /** Ends threads that had no work since the last look (O5). */
+  /** Ends processes that had no work since the last look (O5). */
   const sweep = async (): Promise<void> => {
     isSweeping = true
     while (idle.length > 0) {
@@ -124,7 +124,7 @@ export const make = (options: Options = {}): Service => {
       await after(idleMillis, undefined, { ref: false })
       const over = idle.filter((entry) => before.get(entry) === entry.uses)
       idle = idle.filter((entry) => !over.includes(entry))
-      for (const { thread } of over) thread.close()
+      for (const { child } of over) child.close()
     }
     isSweeping = false
   }
@@ -133,14 +133,14 @@ export const make = (options: Options = {}): Service => {
     const owed = debts.of(lane, yield* Clock.currentTimeMillis)
     if (owed > mostDebt) return yield* wasteful(owed - mostDebt)
     const kept = idle.pop()
-    const thread = kept?.thread ?? (yield* restore(Effect.mapError(TaskThread.start(memory), stopped)))
+    const child = kept?.child ?? (yield* restore(Effect.mapError(TaskProcess.start(memory), stopped)))
     const giveBack = Effect.sync(() => {
-      if (!thread.isAlive()) return
-      idle.push({ thread, uses: (kept?.uses ?? 0) + 1 })
+      if (!child.isAlive()) return
+      idle.push({ child, uses: (kept?.uses ?? 0) + 1 })
       if (!isSweeping) void sweep()
     })
     const began = yield* Clock.currentTimeMillis
-    return yield* thread.ask(request).pipe(
+    return yield* child.ask(request).pipe(
       Effect.tapError(({ detail, reason }) =>
         reason === "crashed" ? Effect.logWarning(`a task failed: ${detail}`) : Effect.void
       ),

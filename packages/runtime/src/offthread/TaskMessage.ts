@@ -1,5 +1,5 @@
 /**
- * Messages between the serving thread and a task thread. A task thread has one request at a time.
+ * Messages between the server and a task process, which has one request at a time.
  */
 
 /** A function to run: the module's URL, the name of the function in it, and the function's only argument. */
@@ -16,7 +16,7 @@ export interface Stopped {
   readonly detail: string
 }
 
-/** `ready`: the thread has started and takes a request. */
+/** `ready`: the process has started and takes a request. */
 export type Answer = { readonly kind: "ready" } | { readonly kind: "done"; readonly output: unknown } | Stopped
 
 /** A task throws this when it has spent its time; `message` is written for the model. */

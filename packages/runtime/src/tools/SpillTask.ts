@@ -1,5 +1,5 @@
 /**
- * The search of one piece of a spill, on a task thread.
+ * The search of one piece of a spill, in a task process.
  */
 import { OutOfTime } from "../offthread/TaskMessage.ts"
 import * as TextPattern from "./TextPattern.ts"
@@ -7,7 +7,7 @@ import * as TextPattern from "./TextPattern.ts"
 export interface SearchInput {
   readonly pattern: string
   readonly options: TextPattern.PatternOptions
-  /** Whole lines, in UTF-8; shared with the thread that asks. */
+  /** Whole lines, in UTF-8. */
   readonly bytes: Uint8Array
   /** Matches that are kept; all are counted. */
   readonly keep: number
@@ -28,9 +28,6 @@ export const search = (input: SearchInput): PieceFound | TextPattern.PatternFaul
   const pattern = TextPattern.compile(input.pattern, input.options)
   if ("fault" in pattern) return pattern
   const { bytes, keep, left, line } = input
-  if (pattern.fixed !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(pattern.fixed)) {
-    return { matches: { count: 0, first: [] }, left } // spares decoding
-  }
   const text = decoder.decode(bytes)
   if (!pattern.backtracks) return { matches: TextPattern.search(pattern, text, keep), left }
   const patience = TextPattern.makePatience({ left })

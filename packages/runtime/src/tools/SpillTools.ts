@@ -7,7 +7,7 @@
  *
  * - G1. A session sees its own spills only: whose call it is says the runtime, never the model.
  * - G2. An answer is bounded, whatever is asked for, and says where to go on.
- * - G3. A search takes a task thread for a piece at a time (`SpillTask`): other sessions have it between two pieces.
+ * - G3. A search takes a task process for a piece at a time (`SpillTask`): other sessions have it between two pieces.
  */
 import { CallId } from "@turnstep/core/Ids"
 import * as SpillStore from "@turnstep/core/SpillStore"
@@ -21,7 +21,7 @@ import * as OffThread from "../offthread/OffThread.ts"
 import * as SpillSearch from "../spill/SpillSearch.ts"
 import { ToolCall } from "../ToolCall.ts"
 import type * as SpillTask from "./SpillTask.ts"
-import { firstPatience } from "./TextPattern.ts"
+import * as TextPattern from "./TextPattern.ts"
 
 /** The pattern cannot be used; `message` is written for the model. */
 export class PatternRefused extends Schema.TaggedError<PatternRefused>()("PatternRefused", {
@@ -126,19 +126,21 @@ const spillRead = Effect.fn("SpillTools.read")(function* (params: Tool.Parameter
   return { text, ...whole, endLine, ...(endLine < kept.lines ? { nextLine: endLine + 1 } : {}) }
 })
 
+const none: TextPattern.Matches = { count: 0, first: [] }
+
 const searchPiece = OffThread.task<typeof SpillTask.search>(import.meta.url, "./SpillTask", "search")
 
 const spillGrep = Effect.fnUntraced(function* (params: Tool.Parameters<typeof SpillGrep>) {
   const { kept, sessionId, store } = yield* opened(params.spill)
   const { caseSensitive, literal, pattern } = params
-  let left = firstPatience
-  let space = new SharedArrayBuffer(0)
+  let left = TextPattern.firstPatience
+  const shortText = TextPattern.shortText(pattern, { caseSensitive, literal })
   const find = Effect.fnUntraced(function* (bytes: Uint8Array, keep: number, line: number) {
-    // Shared with the thread, and the same for all pieces: a spill of gigabytes leaves no garbage.
-    if (space.byteLength < bytes.length) space = new SharedArrayBuffer(bytes.length + SpillStore.blockSize)
-    const shared = new Uint8Array(space, 0, bytes.length)
-    shared.set(bytes)
-    const piece = { pattern, options: { caseSensitive, literal }, bytes: shared, keep, line, left }
+    // Most pieces of a large spill need not be sent.
+    if (shortText !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(shortText)) {
+      return none
+    }
+    const piece = { pattern, options: { caseSensitive, literal }, bytes, keep, line, left }
     const found = yield* OffThread.run(searchPiece, piece)
     if ("fault" in found) return yield* new PatternRefused({ pattern, message: found.fault })
     left = found.left

@@ -1,5 +1,5 @@
 /**
- * Replacing one text in a file's text by another. Pure; runs on a task thread (`WriteTask`).
+ * Replacing one text in a file's text by another. Pure; runs in a task process (`WriteTask`).
  *
  * Owns: where the text is, what becomes of line ends, and the words when it is not there. Does not own: writing.
  *
@@ -9,6 +9,8 @@
  * - X3. A new line end is written like that of the line the change is in; the only line of a file gets LF.
  * - X4. Time and memory are linear in the file and the texts, for every text.
  */
+import { linesOf } from "./TextPattern.ts"
+
 /** Replaces the only place of `old` in a text (X1 to X4). */
 export const replace = (
   text: string,
@@ -115,9 +117,8 @@ const lineEndAt = (text: string, place: number): string => {
 
 /** Says what keeps `old` from being found: the line of it that differs, or that it differs in white space only. */
 const mismatch = (shown: string, old: string): string => {
-  const lines = shown.split("\n")
-  const wanted = old.split("\n")
-  if (wanted.length > 1 && wanted.at(-1) === "") wanted.pop()
+  const lines = linesOf(shown)
+  const wanted = linesOf(old)
   const near = closest(lines, wanted)
   if (near === undefined) {
     return "`old` is not in the file, and neither is a line like its first one. Read the file again: it must fit to the last space."

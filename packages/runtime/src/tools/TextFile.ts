@@ -1,5 +1,5 @@
 /**
- * A file's text, as much of it as an answer should carry. Runs on a task thread (`WorkspaceTask`), with blocking calls.
+ * A file's text, as much of it as an answer should carry. Runs in a task process (`WorkspaceTask`), with blocking calls.
  *
  * Owns: size limits, the test for binary content, the cutting by lines. Does not
  * own: which files may be read (`WorkspacePath`).

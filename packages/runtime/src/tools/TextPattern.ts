@@ -7,7 +7,7 @@
  * - S1. A line counts once, however often it matches: the figures are those of `grep -n`.
  * - S2. A regular expression runs under a time limit, for a portion of the text and for all of it. JavaScript's engine
  *   backtracks, and one line of forty characters can keep it busy for hours; a fixed text cannot.
- * - S3. A search runs on a task thread only (`offthread/OffThread`): this module imports nothing that a thread would load long.
+ * - S3. A search runs in a task process only (`offthread/OffThread`): this module imports nothing that a process would load long.
  */
 import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as vm from "node:vm"
@@ -17,8 +17,6 @@ export interface TextPattern {
   readonly find: (line: string) => number
   /** False when no line of the text can match; spares splitting it. */
   readonly possible: (text: string) => boolean
-  /** The text every match contains as it stands, where that is known; spares decoding bytes that cannot match. */
-  readonly fixed?: string | undefined
   /** Whether a search needs a time limit (S2). */
   readonly backtracks: boolean
 }
@@ -27,6 +25,15 @@ export interface PatternOptions {
   readonly literal?: boolean | undefined
   readonly caseSensitive?: boolean | undefined
 }
+
+/**
+ * The text that every match contains, if that is known from the pattern and short: looking for a short text takes linear time
+ * for any text, so it may be done outside a task process.
+ */
+export const shortText = (source: string, { caseSensitive, literal }: PatternOptions): string | undefined =>
+  source.length <= longestShort && caseSensitive !== false && (literal === true || !metacharacters.test(source))
+    ? source
+    : undefined
 
 /** Why a pattern cannot be used: the engine's own words. */
 export interface PatternFault {
@@ -41,7 +48,6 @@ export const compile = (source: string, options?: PatternOptions): TextPattern |
     return {
       find: (line) => line.indexOf(source),
       possible: (text) => text.includes(source),
-      fixed: source,
       backtracks: false
     }
   }
@@ -155,6 +161,8 @@ export const makePatience = (options?: {
 /** Milliseconds for a portion, and for each 2^20 characters on the whole: far more than an honest pattern needs. */
 const portionMillis = 1_000
 const mebiMillis = 100
+
+const longestShort = 64
 
 const metacharacters = /[\\^$.*+?()[\]{}|]/
 const everyMetacharacter = new RegExp(metacharacters, "g")

@@ -8,7 +8,7 @@
  * - W2. Figures (`total`, `matches`, `files`) are those of the whole tree, also
  *   when the list beside them is cut; `truncated` says that it is.
  * - W3. Every tool only reads: running one again is harmless.
- * - W4. Trees, texts and patterns are looked at on a task thread: the serving thread gets the bounded answer.
+ * - W4. Trees, texts and patterns are looked at in a task process: the serving thread gets the bounded answer.
  */
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The work of `list_files`, `read_files` and `grep`, on a task thread.
+ * The work of `list_files`, `read_files` and `grep`, in a task process.
  *
  * Owns: the figures and lists of their answers. Does not own: the tools (`Workspace`), confinement (`WorkspacePath`), walking
  * (`WorkspaceTree`), matching (`TextPattern`), cutting of texts (`TextFile`).

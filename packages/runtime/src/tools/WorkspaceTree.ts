@@ -1,5 +1,5 @@
 /**
- * Entries below one folder of the workspace. Runs on a task thread (`WorkspaceTask`), with blocking calls.
+ * Entries below one folder of the workspace. Runs in a task process (`WorkspaceTask`), with blocking calls.
  *
  * Owns: which entries a walk sees, and in which order. Does not own: whether the
  * folder may be walked at all (`WorkspacePath`).

@@ -1,5 +1,5 @@
 /**
- * The work of `write_file` and `edit_file` on the texts, on a task thread with blocking calls. It reads and never writes.
+ * The work of `write_file` and `edit_file` on the texts, in a task process with blocking calls. It reads and never writes.
  */
 import { lstatSync } from "node:fs"
 import * as TextEdit from "./TextEdit.ts"
