@@ -300,6 +300,15 @@ describe("SessionState", () => {
     assert.isTrue(SessionState.hasWork(log.state))
   })
 
+  it("counts what went wrong with a Turn until a response is accepted", () => {
+    const claimed: Fact = { type: "worker.claimed", data: { turnId } }
+    const refused: Fact = { type: "write.refused", data: { turnId, reason: "full" } }
+    const log = Log.make([...opened, claimed, claimed, refused])
+    assert.deepStrictEqual([log.state.turn?.takeovers, log.state.turn?.refusals], [2, 1])
+    log.write([answered(0)])
+    assert.deepStrictEqual([log.state.turn?.takeovers, log.state.turn?.refusals], [0, 0])
+  })
+
   it("gives the same state for the same events", () => {
     const log = Log.make([...settledBatch, stepCompleted(1), stepStarted(2)])
     assert.deepStrictEqual(SessionState.fold(Log.sessionId, log.events), log.state)

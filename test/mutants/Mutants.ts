@@ -26,6 +26,8 @@ const mcp = "test/runtime/mcp/Faults.test.ts"
 const append = "packages/runtime/src/sql/schema/Append.ts"
 const drivers = "packages/runtime/src/Drivers.ts"
 const driving = "test/runtime/Drivers.test.ts"
+const outage = "test/runtime/Outage.test.ts"
+const refused = "test/runtime/WriteRefused.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
   // The runtime in an application
@@ -85,6 +87,95 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "if (!agents.includes(agent)) {",
     put: "if (agents.length < 0) {",
     suites: [driving]
+  },
+  // Storage that fails
+  {
+    name: "deaf-driver",
+    does: "a driver whose read failed hears nothing any more",
+    file: drivers,
+    find: "        Effect.andThen(Effect.sleep(listenAgain)),\n        Effect.as(false)",
+    put: "        Effect.andThen(Effect.never)",
+    suites: [outage]
+  },
+  {
+    name: "unwoken-loop",
+    does: "a listener that heard something does not wake its driver",
+    file: drivers,
+    find: "Effect.tap((isNew) => (isNew ? changed.open : Effect.void))",
+    put: "Effect.tap(() => Effect.void)",
+    suites: [outage]
+  },
+  {
+    name: "dropped-results",
+    does: "results that are not recorded when a Turn goes on elsewhere are dropped",
+    file: "packages/runtime/src/Turn.ts",
+    find: "if (ending === undefined) return owner.salvage(results)",
+    put: "if (ending === undefined) return Effect.void",
+    suites: [outage]
+  },
+  {
+    name: "empty-salvage",
+    does: "results that could not be written as decided are not written by themselves",
+    file: "packages/runtime/src/Owner.ts",
+    find: "yield* Effect.forEach(kept, save, { discard: true })",
+    put: "kept = []",
+    suites: [outage]
+  },
+  {
+    name: "forgotten-results",
+    does: "results that storage did not take are lost with their owner",
+    file: "packages/runtime/src/Owner.ts",
+    find: "  let kept = left.results",
+    put: '  let kept: Legacy["results"] = []',
+    suites: [outage]
+  },
+  {
+    name: "deaf-owner",
+    does: "an owner that waits for the results of its calls after a refused write hears no cancel",
+    file: "packages/runtime/src/Owner.ts",
+    find: "if (told.length > 0) stopping.openUnsafe()",
+    put: "void told",
+    suites: [outage]
+  },
+  {
+    name: "lapsed-lease",
+    does: "an owner whose lease ran out asks the model",
+    file: "packages/runtime/src/Turn.ts",
+    find: 'if (turn.step?.state === "requested") yield* owner.confirm',
+    put: "",
+    suites: [outage]
+  },
+  {
+    name: "unpaid-beginning",
+    does: "a driver whose writes are refused is no failure: it begins again at once",
+    file: drivers,
+    find: 'if (left === "refused") yield* remember(failing, sessionId, legacy)',
+    put: 'if (left === "refused") failing.delete(sessionId)',
+    suites: [refused]
+  },
+  {
+    name: "endless-bill",
+    does: "a step whose response is refused is asked for again for ever",
+    file: "packages/core/src/TurnPlan.ts",
+    find: "export const maxRefusals = 3",
+    put: "export const maxRefusals = 1000",
+    suites: [refused]
+  },
+  {
+    name: "step-after-stop",
+    does: "a Turn that has been told to stop is taken a step further by a write that was on its way",
+    file: "packages/runtime/src/Owner.ts",
+    find: 'event.type === "turn.cancelling" && !facts.every(isResult)',
+    put: 'event.type === "turn.cancelling" && facts.length < 0',
+    suites: [engine]
+  },
+  {
+    name: "sticky-takeovers",
+    does: "owners that died before a response was accepted still count after it",
+    file: "packages/core/src/SessionState.ts",
+    find: "  turn.takeovers = 0\n  turn.refusals = 0",
+    put: "  turn.refusals = 0",
+    suites: ["test/core/SessionState.test.ts"]
   },
   // The guards of a Turn
   {

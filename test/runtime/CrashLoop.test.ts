@@ -18,7 +18,7 @@ const graveyard = Layer.effectContext(
   Effect.map(Layer.build(MemoryStore.layer), (store) => {
     const { acquire, release } = Context.get(store, Claim)
     const left: Claim["Service"] = {
-      acquire: (id) => Effect.map(acquire(id), ({ fence }) => ({ fence, wasLeft: fence > 1 })),
+      acquire: (id) => Effect.map(acquire(id), (held) => ({ ...held, wasLeft: held.fence > 1 })),
       release
     }
     return Context.add(store, Claim, left)

@@ -45,14 +45,15 @@ interface Item {
   readonly parts: string
 }
 
-/** Why a Turn may fail here: its provider, or processes that die over it. */
+/** Why a Turn may fail here: its provider, processes that die over it, or storage that does not take what it has to record. */
 const expectedFailures: ReadonlySet<string> = new Set([
   "rate-limited",
   "provider-error",
   "network",
   "invalid-request",
   "invalid-response",
-  "crash-loop"
+  "crash-loop",
+  "write-refused"
 ])
 
 /** What a log says of the things people may ask about. */

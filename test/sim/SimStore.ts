@@ -228,7 +228,7 @@ export const make = Effect.fnUntraced(function* (options: {
           fences.set(host.name, fence)
           owner = { host, fence, isTakenForDead: false }
           claimedAt.push({ fence, seq: now(memory.read(id, { after: 0 })).length })
-          return Effect.succeed({ fence, wasLeft })
+          return Effect.succeed({ fence, wasLeft, isCurrent: Effect.succeed(true) })
         })
       ).pipe(Effect.onError(() => Effect.sync(() => giveBackLater(host, fences.get(host.name) ?? 0)))),
     release: (id, fence) =>

@@ -11,10 +11,14 @@ import type * as Effect from "effect/Effect"
 import type { SessionId } from "./Ids.ts"
 import type { SessionClaimed, SessionNotFound } from "./TurnError.ts"
 
-/** A session that was taken: the fence for its writes, and whether its former owner died without giving it back. */
+/**
+ * A session that was taken: the fence for its writes, and whether its former owner died without giving it back. `isCurrent`
+ * asks nobody: false when the lease has run out since, by this process's own clock, so that another owner may have the session.
+ */
 export interface Held {
   readonly fence: number
   readonly wasLeft: boolean
+  readonly isCurrent: Effect.Effect<boolean>
 }
 
 export class Claim extends Context.Service<

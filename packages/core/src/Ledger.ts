@@ -100,6 +100,24 @@ export const answers = ({ calls, note }: Ledger): ReadonlyArray<Transcript.Answe
   return [...given.slice(0, -1), { ...last, result: `${ToolOutput.toText(last.result)}\n\n${note}` }]
 }
 
+/** What a tool gave, kept for a call whose answer could not be written. The wire id tells the call from one of another response. */
+export interface Kept {
+  readonly callId: CallId
+  readonly wireId: string
+  readonly facts: ReadonlyArray<Fact>
+}
+
+/** Keeps results of the calls of a ledger, call by call. */
+export const keep = (ledger: Ledger, results: ReadonlyArray<Fact>): ReadonlyArray<Kept> =>
+  ledger.calls.flatMap(({ callId, wireId }) => {
+    const facts = results.filter(({ data }) => "callId" in data && data.callId === callId)
+    return facts.some(Call.isAnswering) ? [{ callId, wireId, facts }] : []
+  })
+
+/** Of what was kept, what still answers an open call. */
+export const awaited = (ledger: Ledger, kept: ReadonlyArray<Kept>): ReadonlyArray<Kept> =>
+  kept.filter(({ callId, wireId }) => openCall(ledger, callId)?.wireId === wireId)
+
 /** The receipts for every call still open (L2). */
 export const receipts = (
   ledger: Ledger,

@@ -119,7 +119,7 @@ const claim = (entries: Map<string, Entry>): Claim["Service"] => ({
     if (entry === undefined) return yield* new SessionNotFound({ sessionId })
     const wasLeft = entry.isOwned
     entry.isOwned = true
-    return { fence: ++entry.fence, wasLeft }
+    return { fence: ++entry.fence, wasLeft, isCurrent: Effect.succeed(true) }
   }),
   release: (sessionId, fence) =>
     Effect.sync(() => {

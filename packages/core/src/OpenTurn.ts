@@ -33,6 +33,8 @@ export interface OpenTurn {
   cancelling: DataOf<"turn.cancelling"> | undefined
   /** Owners that died over it since it last came further. */
   takeovers: number
+  /** Times storage refused what it had to record since its last response was accepted. */
+  refusals: number
   /** Calls of this Turn that have an answer, for the hand-back. */
   readonly done: Array<Budget.Done>
   /** What was read in it beside the history. */
@@ -58,6 +60,7 @@ export const started = ({ itemId, limits, model, turnId }: DataOf<"turn.started"
   usage: { inputTokens: 0, outputTokens: 0 },
   cancelling: undefined,
   takeovers: 0,
+  refusals: 0,
   done: [],
   reads: [],
   breaker: Breaker.empty,

@@ -133,6 +133,9 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
     case "worker.claimed":
       turnOf(state, fact, fact.data.turnId).takeovers++
       return
+    case "write.refused":
+      turnOf(state, fact, fact.data.turnId).refusals++
+      return
     case "step.started":
       return startStep(state, fact)
     case "step.completed":
@@ -248,6 +251,7 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   if (turn.step?.state !== "requested") throw new IllegalFact(fact, "no answer is awaited")
   turn.step.state = "accepted"
   turn.takeovers = 0
+  turn.refusals = 0
   turn.step.figures = fact.data.figures ?? OpenTurn.noFigures
   turn.usage = addUsage(turn.usage, turn.step.figures.usage)
   keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))

@@ -164,6 +164,9 @@ const SessionStatus = event("session.status", { status: Schema.Literals(["idle",
 /** The open Turn was taken up from an owner that died. */
 const WorkerClaimed = event("worker.claimed", { turnId: TurnId })
 
+/** Storage refused what the Turn had to record, and has taken this instead; `reason` is storage's, in words. */
+const WriteRefused = event("write.refused", { turnId: TurnId, reason: Schema.String })
+
 const StepStarted = event("step.started", { turnId: TurnId, step: Count, kind: Schema.Literals(["work", "hand-back"]) })
 const StepCompleted = event("step.completed", {
   turnId: TurnId,
@@ -268,6 +271,7 @@ export const Fact = Schema.Union([
   TurnCancelled,
   TurnFailed,
   WorkerClaimed,
+  WriteRefused,
   StepStarted,
   StepCompleted,
   StepSlimmed,

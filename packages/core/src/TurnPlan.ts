@@ -100,6 +100,14 @@ export const takeUp = (
   return [...claimed, ...Ledger.recovery(turn.ledger, toAsk)]
 }
 
+/** Times storage may refuse what a step has to record: each may have cost a response. Then the Turn ends. */
+export const maxRefusals = 3
+
+/** Facts that say that storage refused a write of the open Turn. */
+export const refused = (turn: OpenTurn, reason: string): ReadonlyArray<Fact> => [
+  { type: "write.refused", data: { turnId: turn.id, reason } }
+]
+
 /** Why a Turn must end with a hand-back: it went round in circles, or a limit is spent. */
 export type HandBackCause = "repetition" | Limit
 

@@ -12,7 +12,8 @@
  * - D4. A process claims no more sessions with work than it has workers for.
  * - D5. A process claims no session of an agent that it does not know, also when a message is admitted here: another version
  *   of the application may know the agent. The process rings and hangs up, and the message waits.
- * - D6. A session whose driver dies of a defect is left alone for a while, longer each time in a row, and holds up no other.
+ * - D6. A session whose driver dies of a defect, or whose writes storage refuses, is left alone for a while, longer each time
+ *   in a row, and holds up no other. What could not be written is kept for its next owner here.
  * - D7. A driver runs in the runtime's context, never in that of the caller who woke it: no transaction, tenant, span or log
  *   annotation of a request is seen by a Turn.
  */
@@ -56,6 +57,12 @@ export const Drain = Context.Reference<Duration.Duration>("runtime/Drivers/Drain
 /** How long an idle session stays claimed and in memory. */
 const idleTime = Duration.seconds(30)
 
+/** Idle times after which a session is let go of although a tool that was left behind in it has not ended: ten minutes. */
+const mostIdle = 20
+
+/** How long a listener whose read failed waits before it reads again. */
+const listenAgain = Duration.millis(100)
+
 /** The floor of liveness: how often unattended sessions are looked for (D2). */
 const sweepEvery = Duration.seconds(2)
 
@@ -66,10 +73,10 @@ const sweepLimit = 100
 type Bell = Latch.Latch
 
 /**
- * Why a driver stopped: nothing to do, its owner was overtaken and the session is to be read anew, no worker is free, or it is
- * not ours any more.
+ * Why a driver stopped: nothing to do, its owner was overtaken and the session is to be read anew, no worker is free, it is
+ * not ours any more, or storage refused a write.
  */
-type Left = "idle" | "overtaken" | "crowded-out" | "gone"
+type Left = "idle" | "overtaken" | "crowded-out" | "gone" | "refused"
 
 type Needs = Journal | Claim | EventHub | Prepare | Senders
 
@@ -138,9 +145,8 @@ export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
         if (bells.get(sessionId) === bell) bells.delete(sessionId)
       }
       const place = takePlace(process)
-      const attended = attend(sessionId, bell, process, place, hangUp).pipe(
-        Effect.tap(() => Effect.sync(() => failing.delete(sessionId))),
-        Effect.tapDefect(() => Effect.map(Clock.currentTimeMillis, (now) => remember(failing, sessionId, now))),
+      const attended = attend(sessionId, bell, process, place, hangUp, failing).pipe(
+        Effect.tapDefect(() => remember(failing, sessionId)),
         Effect.catchDefect((defect) => Effect.logError("a session's driver met an unexpected error", defect)),
         Effect.ensuring(Effect.andThen(Effect.sync(hangUp), giveBack(process, place)))
       )
@@ -153,7 +159,8 @@ export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
       process.isShort = !hasRoom()
       if (process.isShort) return Effect.void
       return Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
+        const now = yield* monotonic
+        forgetOld(failing, now)
         const limit = sweepLimit + failing.size
         const found = yield* journal.unattended(agents, limit)
         yield* Effect.forEach(
@@ -219,20 +226,34 @@ const giveBack = (process: Process, place: Place) =>
     return process.freed
   })
 
-/** A session whose driver died of a defect: when the sweep may take it up again, and how often it has failed. */
+/** A session whose driver failed: when the sweep may take it up again, how often it has failed, and what is left of it (D6). */
 interface Failing {
-  readonly notBefore: number
+  /** Nanoseconds of the monotonic clock: a clock that is set back keeps nobody waiting. */
+  readonly notBefore: bigint
   readonly times: number
+  readonly legacy: Owner.Legacy
 }
+
+const nothing: Owner.Legacy = { refusal: undefined, results: [] }
+
+const monotonic = Clock.clockWith((clock) => clock.monotonicTimeNanos)
 
 /** Two seconds doubled each time, up to five minutes. */
-const remember = (failing: Map<SessionId, Failing>, id: SessionId, now: number): void => {
-  const times = (failing.get(id)?.times ?? 0) + 1
-  failing.set(id, { times, notBefore: now + Math.min(300_000, 1_000 * 2 ** times) })
-}
+const remember = (failing: Map<SessionId, Failing>, id: SessionId, legacy?: Owner.Legacy) =>
+  Effect.map(monotonic, (now) => {
+    const before = failing.get(id)
+    const times = (before?.times ?? 0) + 1
+    const pause = BigInt(Math.min(300_000, 1_000 * 2 ** times)) * 1_000_000n
+    failing.set(id, { times, notBefore: now + pause, legacy: legacy ?? before?.legacy ?? nothing })
+  })
 
-const isTooEarly = (failing: ReadonlyMap<SessionId, Failing>, id: SessionId, now: number): boolean =>
-  now < (failing.get(id)?.notBefore ?? 0)
+const isTooEarly = (failing: ReadonlyMap<SessionId, Failing>, id: SessionId, now: bigint): boolean =>
+  now < (failing.get(id)?.notBefore ?? 0n)
+
+/** Ten minutes after it could have been taken up here, another process has long done so. */
+const forgetOld = (failing: Map<SessionId, Failing>, now: bigint): void => {
+  for (const [id, { notBefore }] of failing) if (now - notBefore > 600_000_000_000n) failing.delete(id)
+}
 
 /** Whether no worker is free for another Turn. */
 const isFull = ({ busy, workers }: Process): boolean => busy >= workers
@@ -258,10 +279,16 @@ const attend = Effect.fnUntraced(function* (
   bell: Bell,
   process: Process,
   place: Place,
-  hangUp: () => void
+  hangUp: () => void,
+  failing: Map<SessionId, Failing>
 ) {
   for (;;) {
-    const left: Left = yield* hold(sessionId, bell, process, place)
+    let legacy = failing.get(sessionId)?.legacy ?? nothing
+    const left: Left = yield* hold(sessionId, bell, process, place, legacy, (leaves) => {
+      legacy = leaves
+    })
+    if (left === "refused") yield* remember(failing, sessionId, legacy)
+    else failing.delete(sessionId)
     // No suspension between the look at the bell and hanging up: a wake-up finds either this driver or none.
     if (left === "overtaken" || (left === "idle" && bell.isOpen())) continue
     hangUp()
@@ -272,19 +299,25 @@ const attend = Effect.fnUntraced(function* (
 
 /** Holds a session and drives it until it is idle for long, or no longer ours. */
 const hold = Effect.fn("Drivers.hold")(
-  function* (sessionId: SessionId, bell: Bell, process: Process, place: Place) {
+  function* (
+    sessionId: SessionId,
+    bell: Bell,
+    process: Process,
+    place: Place,
+    legacy: Owner.Legacy,
+    bequeath: (legacy: Owner.Legacy) => void
+  ) {
     let isLeft = (): boolean => false
     yield* Effect.addFinalizer(() => (isLeft() ? process.doorbell.ring(sessionId) : Effect.void))
-    const owner = yield* Owner.acquire(sessionId, bell, process.isClosing).pipe(
+    const owner = yield* Owner.acquire(sessionId, bell, process.isClosing, legacy).pipe(
       // Whoever drives it is to hear what is new.
       Effect.tapErrorTag("SessionClaimed", () => process.doorbell.ring(sessionId))
     )
+    yield* Effect.addFinalizer(() => Effect.sync(() => bequeath(owner.leaves())))
     let isCrowdedOut = false
     isLeft = () => (process.isClosing() || isCrowdedOut) && SessionState.hasWork(owner.state)
     const changed = yield* Latch.make(true)
-    yield* bell.await.pipe(
-      Effect.andThen(Effect.sync(() => owner.state.seq)),
-      Effect.flatMap((seen) => Effect.map(owner.catchUp, () => owner.state.seq > seen || process.isClosing())),
+    yield* listen(owner, bell, process).pipe(
       Effect.tap((isNew) => (isNew ? changed.open : Effect.void)),
       Effect.forever,
       Effect.ignore,
@@ -292,12 +325,14 @@ const hold = Effect.fn("Drivers.hold")(
       Effect.ensuring(changed.open),
       Effect.forkScoped
     )
+    let idleFor = 0
     for (;;) {
       yield* changed.close
       const stale = owner.stale()
       if (stale !== undefined) return yield* Effect.fail(stale)
       if (process.isClosing()) return "gone" as Left
       if (SessionState.hasWork(owner.state)) {
+        idleFor = 0
         // D4: another process may have a worker free, and this one takes the session up again when it has.
         isCrowdedOut = !place.isHeld && isFull(process)
         process.isShort ||= isCrowdedOut
@@ -310,7 +345,9 @@ const hold = Effect.fn("Drivers.hold")(
       if (SessionState.hasWork(owner.state)) continue
       if (Option.isSome(yield* Effect.timeoutOption(changed.await, idleTime))) continue
       yield* owner.catchUp
-      if (!SessionState.hasWork(owner.state)) return "idle" as Left
+      if (SessionState.hasWork(owner.state)) continue
+      // A tool that was left behind may still end: that is to be recorded.
+      if (!owner.isWaited() || ++idleFor >= mostIdle) return "idle" as Left
     }
   },
   Effect.scoped,
@@ -318,8 +355,31 @@ const hold = Effect.fn("Drivers.hold")(
     // Another process drives it, or it is gone: nothing for us to do.
     SessionClaimed: () => Effect.succeed<Left>("gone"),
     SessionNotFound: () => Effect.succeed<Left>("gone"),
-    FenceLost: (error) => Effect.as(Effect.logInfo(`session ${error.sessionId} has a new owner`), "gone" as Left),
-    OwnerStale: ({ isOvertaken, message }) =>
-      Effect.as(Effect.logInfo(`a session is read anew: ${message}`), (isOvertaken ? "overtaken" : "gone") as Left)
-  })
+    FenceLost: (error) => Effect.as(Effect.logInfo(`session ${error.sessionId} has a new owner`), "gone" as Left)
+  }),
+  (held, sessionId) =>
+    Effect.catchTag(held, "OwnerStale", ({ message, why }) =>
+      why === "refused"
+        ? Effect.as(
+            Effect.logWarning(`session ${sessionId} is left alone for a while: storage refused a write: ${message}`),
+            why
+          )
+        : Effect.as(
+            Effect.logInfo(`session ${sessionId} is read anew: ${message}`),
+            why === "overtaken" ? why : ("gone" as Left)
+          )
+    )
 )
+
+/** Waits for the bell and reads what it announced; whether there was something. A read that fails is made again (D2). */
+const listen = (owner: Owner.Owner, bell: Bell, process: Process): Effect.Effect<boolean, Owner.WriteError> =>
+  bell.await.pipe(
+    Effect.andThen(Effect.sync(() => owner.state.seq)),
+    Effect.flatMap((seen) => Effect.map(owner.catchUp, () => owner.state.seq > seen || process.isClosing())),
+    Effect.catchDefect((defect) =>
+      Effect.logWarning(`session ${owner.sessionId}: what is new could not be read`, defect).pipe(
+        Effect.andThen(Effect.sleep(listenAgain)),
+        Effect.as(false)
+      )
+    )
+  )

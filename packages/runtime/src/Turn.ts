@@ -11,6 +11,8 @@
  * - T1. A Turn that ends here is settled here: no call without an answer, one terminal fact.
  * - T2. Interruption is the host letting go, never a cancel: a cancel is recorded first (`turn.cancelling`) and then obeyed.
  * - T3. The response is recorded before its effects, the results before the next response is accepted.
+ * - T4. No model is asked for a Turn before storage has taken that it is open, nor again before storage has taken that it
+ *   refused something: what cannot be recorded is not paid for again and again.
  */
 import * as Accept from "@turnstep/core/Accept"
 import * as Inbox from "@turnstep/core/Inbox"
@@ -50,8 +52,7 @@ export const run = Effect.fn("Turn.run", { root: true })(
     yield* Effect.addFinalizer((exit) => settle(owner, unrecorded, exit))
     const opened = yield* open(owner)
     if (Option.isNone(opened)) return
-    const { config, saved, toAsk } = opened.value
-    const steps = loop({ owner, hub, config, unrecorded, toAsk }, saved)
+    const steps = loop({ owner, hub, unrecorded, ...opened.value })
     yield* Effect.raceFirst(steps, owner.cancelled)
   },
   Effect.scoped,
@@ -61,7 +62,7 @@ export const run = Effect.fn("Turn.run", { root: true })(
       Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause) && !owner.isLettingGo() ? Effect.void : exit
     ),
   Effect.catchIf(
-    (error): error is ModelFailed | AgentNotFound | TurnHopeless => !isWriteError(error),
+    (error): error is ModelFailed | AgentNotFound | GivenUp => !isWriteError(error),
     () => Effect.void
   ),
   Effect.catchDefect((defect) => Effect.logError("a turn met an unexpected error", defect))
@@ -69,51 +70,63 @@ export const run = Effect.fn("Turn.run", { root: true })(
 
 interface Opened {
   readonly config: TurnConfig
-  readonly saved: Effect.Effect<void, WriteError>
   readonly toAsk: ReadonlySet<Ids.CallId>
 }
 
-/** Opens the next Turn, or prepares to go on with the open one: its calls are recovered first. */
+/** Opens the next Turn, or prepares to go on with the open one: its calls are recovered first (T4). */
 const open = Effect.fnUntraced(function* (owner: Owner) {
   const { prepare } = yield* Prepare
   const { state, sessionId } = owner
   const isOpen = state.turn !== undefined
   if (!isOpen && Inbox.nextStart(state.pending) === undefined) return Option.none<Opened>()
+  // There is nothing to do in it but to end it.
+  if (state.turn?.cancelling !== undefined) return Option.none<Opened>()
   const turnId = state.turn?.id ?? Ids.turnId(state.turns + 1)
   const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
-  let saved: Effect.Effect<void, WriteError> = Effect.void
   let toAsk: ReadonlySet<Ids.CallId> = new Set()
   if (isOpen) toAsk = yield* takeUp(owner, Exit.isSuccess(prepared) ? prepared.value.policies : new Map())
   else {
     const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
-    saved = yield* owner.ahead((current) => {
+    yield* owner.decide((current) => {
       const item = Inbox.nextStart(current.pending)
       return item === undefined ? [] : TurnPlan.startTurn(current, item, { model: config.modelName, limits })
     })
     // What waited may have been withdrawn while the Turn was prepared.
-    if (state.turn === undefined) {
-      yield* saved
-      return Option.none<Opened>()
-    }
+    if (state.turn === undefined) return Option.none<Opened>()
   }
   // The Turn is open now: a preparation that failed ends it by the finalizer, like every other failure.
   if (Exit.isFailure(prepared)) return yield* Effect.failCause(prepared.cause)
-  return Option.some<Opened>({ config: prepared.value, saved, toAsk })
+  return Option.some<Opened>({ config: prepared.value, toAsk })
 })
 
-/** Too many owners died over the Turn without bringing it further. */
-class TurnHopeless extends Schema.TaggedError<TurnHopeless>()("TurnHopeless", { owners: Schema.Int }) {
-  override get message() {
-    return (
-      `The turn was taken up ${this.owners} times, and each time its process died before it came further. ` +
+/** What was tried often enough: the Turn ends, and says why. */
+class GivenUp extends Schema.TaggedError<GivenUp>()("GivenUp", { code: Schema.String, message: Schema.String }) {}
+
+const hopeless = () =>
+  new GivenUp({
+    code: "crash-loop",
+    message:
+      `The turn was taken up ${TurnPlan.maxTakeovers} times, and each time its process died before it came further. ` +
       "It is given back: look at what it was doing before you try it again."
-    )
-  }
-}
+  })
+
+const refused = (reason: string) =>
+  new GivenUp({
+    code: "write-refused",
+    message:
+      `Storage refused what the turn had to record ${TurnPlan.maxRefusals} times: ${reason} ` +
+      "It is given back, and the model is not asked again: its answer would be refused as well."
+  })
 
 /** Takes up an open Turn where its former owner left it; the calls it gives were lost, and their tools can be asked. */
 const takeUp = Effect.fnUntraced(function* (owner: Owner, policies: TurnConfig["policies"]) {
+  const reason = owner.refusal()
+  if (reason !== undefined) {
+    yield* owner.decide(({ turn }) => (turn === undefined ? [] : TurnPlan.refused(turn, reason)))
+  }
+  if ((owner.state.turn?.refusals ?? 0) >= TurnPlan.maxRefusals) return yield* refused(reason ?? "see its log.")
+  yield* owner.restore
   let isHopeless = false
   let toAsk: ReadonlySet<Ids.CallId> = new Set()
   yield* owner.decide(({ turn }) => {
@@ -123,18 +136,19 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, policies: TurnConfig["
     isHopeless = facts === undefined
     return facts ?? []
   })
-  if (isHopeless) return yield* new TurnHopeless({ owners: TurnPlan.maxTakeovers })
+  if (isHopeless) return yield* hopeless()
   return toAsk
 })
 
 /** Steps until the Turn is closed, or told to stop. What to do next is read off the state, so a recovered Turn needs no other path. */
-const loop = Effect.fnUntraced(function* (context: Step.StepContext, opened: Effect.Effect<void, WriteError>) {
+const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
   const { owner, config, unrecorded } = context
-  let saved = opened
+  let saved: Effect.Effect<void, WriteError> = Effect.void
   for (;;) {
     const turn = owner.state.turn
     if (turn === undefined || turn.cancelling !== undefined) return
     if (owner.isLettingGo()) return yield* saved
+    if (turn.step?.state === "requested") yield* owner.confirm
     if (turn.step?.kind === "hand-back") return yield* handBack(context, turn, saved)
     if (turn.step?.state === "requested") {
       const response = yield* beforeDeadline(turn, Step.ask(context, turn, saved, undefined))
@@ -226,7 +240,10 @@ const settle = (owner: Owner, unrecorded: Array<Fact>, exit: Exit.Exit<unknown, 
   const results = unrecorded.splice(0)
   if (ending === undefined) return owner.salvage(results)
   return Effect.gen(function* () {
-    yield* owner.decide(() => results)
+    yield* Effect.onError(
+      owner.decide(() => results),
+      () => owner.salvage(results)
+    )
     // What is told at the last moment is obeyed as well: the write that is decided again ends the Turn as cancelled.
     yield* owner.decide((state) =>
       state.turn === undefined ? [] : TurnPlan.endTurn(state, state.turn, cancelledOf(state.turn) ?? ending)
@@ -262,8 +279,8 @@ const interruptedWithin: Failure = {
 const failureOf = (error: Option.Option<unknown>): Failure => {
   if (Option.isNone(error))
     return { code: "defect", message: "The runtime met an unexpected error. Its log has the details." }
-  if (error.value instanceof TurnHopeless) return { code: "crash-loop", message: error.value.message }
-  if (error.value instanceof ModelFailed) return { code: error.value.code, message: error.value.message }
+  if (error.value instanceof GivenUp || error.value instanceof ModelFailed)
+    return { code: error.value.code, message: error.value.message }
   return { code: "agent-not-found", message: error.value instanceof Error ? error.value.message : String(error.value) }
 }
 

@@ -68,7 +68,7 @@ export const DefaultPolicy = Context.Reference<Policy>("runtime/TurnConfig/Defau
 export const limitsOf = (policy: Policy, now: number): Limits => {
   const { cost, failureLimit, maxDuration, maxSteps, maxTokens, repeatedToolCallLimit } = policy
   return {
-    maxSteps: whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps),
+    maxSteps: Math.min(largestSteps, whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps)),
     ...given("maxTokens", whole(maxTokens)),
     ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
     ...given(
@@ -79,6 +79,9 @@ export const limitsOf = (policy: Policy, now: number): Limits => {
     ...given("failureLimit", atLeast(1, failureLimit))
   }
 }
+
+/** The last step but one that a table can number. */
+const largestSteps = 2 ** 31 - 2
 
 /** What stands for a Turn without such a limit. */
 const mostSteps = 1_000_000

@@ -189,8 +189,11 @@ export const suite = (it: It): void => {
         const record = yield* Tools.gate
         const asked = yield* Deferred.make<void>()
         const { session } = yield* World.withTools({
-          respond: script([Effect.as(Deferred.succeed(asked, undefined), text(["a", "b"]))]),
-          around: Journals.before(Journals.atFirst("step.started", record.pass))
+          respond: script([
+            calls([Tools.call("look", "first")]),
+            Effect.as(Deferred.succeed(asked, undefined), text(["a", "b"]))
+          ]),
+          around: Journals.before(Journals.atFirst("step.completed", record.pass))
         })
         const seen = yield* watched(session)
         const run = yield* Effect.forkChild(session.run("go"))
@@ -200,7 +203,7 @@ export const suite = (it: It): void => {
         yield* record.open
         yield* Fiber.join(run)
         const shown = yield* Fiber.join(seen)
-        assert.isBelow(shown.indexOf("step.started"), shown.indexOf("+a"))
+        assert.isBelow(shown.lastIndexOf("step.started"), shown.indexOf("+a"))
       })
     )
 

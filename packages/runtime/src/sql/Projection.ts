@@ -130,6 +130,7 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
     case "session.created":
     case "history.imported":
     case "worker.claimed":
+    case "write.refused":
     case "call.late":
     case "spill.created":
     case "transcript.repaired":

@@ -10,12 +10,15 @@
  * - K3. Closing the scope ends the lease, and with it the ownership of every session.
  * - K4. No session stays owned by a live process that does not drive it: what could not be given back is given back with the
  *   next renewal.
+ * - K5. A claim is current while the lease has not run out since, by the monotonic clock of this process: a process that wakes
+ *   from a freeze knows before anybody tells it.
  */
 import { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
 import { SessionClaimed, SessionNotFound } from "@turnstep/core/TurnError"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
@@ -30,13 +33,24 @@ const make = Effect.gen(function* () {
   const random = yield* SecureRandom.SecureRandom
   const incarnation = yield* random.uuidV4()
   const lock = yield* SessionLock.make
+  /** When the lease was renewed last, by a clock that nobody sets, and how often it had run out before (K5). */
+  const lease = { since: 0n, lapses: 0 }
   /** Sessions that may still be owned by this incarnation though nobody here holds them (K4). */
   const adrift = new Set<SessionId>()
 
   const renew = sql`
     insert into runners (incarnation, address, lease_until)
     values (${incarnation}::uuid, ${`${hostname()}:${pid}`}, clock_timestamp() + interval '15 seconds')
-    on conflict (incarnation) do update set lease_until = excluded.lease_until`
+    on conflict (incarnation) do update set lease_until = excluded.lease_until`.pipe((renewal) =>
+    Effect.flatMap(monotonic, (asked) =>
+      Effect.tap(renewal, () =>
+        Effect.sync(() => {
+          if (asked - lease.since > leaseNanos) lease.lapses++
+          lease.since = asked
+        })
+      )
+    )
+  )
 
   const giveBack = Effect.suspend(() =>
     Effect.forEach(
@@ -67,6 +81,7 @@ const make = Effect.gen(function* () {
   yield* regularly("sessions were not given back", giveBack)
 
   const claim = Effect.fnUntraced(function* (sessionId: SessionId) {
+    const { lapses } = lease
     const [row] = yield* sql<{ readonly fence: number | null; readonly left: boolean | null; readonly known: boolean }>`
       with former as (
         select session_no, owner from sessions where session_id = ${sessionId} for update
@@ -86,7 +101,8 @@ const make = Effect.gen(function* () {
     yield* found(sessionId)
     if (row?.known !== true) return yield* new SessionNotFound({ sessionId })
     if (row.fence === null) return yield* new SessionClaimed({ sessionId })
-    return { fence: row.fence, wasLeft: row.left === true }
+    const isCurrent = Effect.map(monotonic, (now) => lease.lapses === lapses && now - lease.since < leaseNanos)
+    return { fence: row.fence, wasLeft: row.left === true, isCurrent }
   })
 
   const acquire = Effect.fn("SqlClaim.acquire")((sessionId: SessionId) =>
@@ -105,6 +121,11 @@ const make = Effect.gen(function* () {
 
   return Claim.of({ acquire, release })
 })
+
+const monotonic = Clock.clockWith((clock) => clock.monotonicTimeNanos)
+
+/** K2 */
+const leaseNanos = 15_000_000_000n
 
 /** Does it every five seconds, and says in one line when it could not. */
 const regularly = (trouble: string, what: Effect.Effect<void, unknown>) =>
