@@ -38,7 +38,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/sql/schema", "Append Guards Tables"],
   [
     "runtime/sql",
-    "Backlog Projection SqlFailure AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"
+    "Backlog Projection SqlFailure Outside AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"
   ],
   ["runtime/model/openai", "ChatPart ChatUsage"],
   ["runtime/model/openai", "Members ToolCallSlots ChatDecoder Exchange SseDecoder"],
@@ -72,7 +72,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "TurnConfig Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate ModelCall ToolStop ToolAnswer ToolRun Step Turn Drivers SessionHistory Session Watch LocalSessions Runtime"
+    "TurnConfig Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate ModelCall ToolStop ToolAnswer ToolRun Step Turn Drivers SessionHistory Session Watch FrontDoor LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

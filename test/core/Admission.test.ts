@@ -11,7 +11,16 @@ const view = (rest: Partial<Omit<View, "head">> & { readonly head?: Partial<View
   item: undefined,
   turn: undefined,
   ...rest,
-  head: { sessionId: Log.sessionId, seq: 1, items: 0, turns: 0, runningTurn: undefined, isBusy: false, ...rest.head }
+  head: {
+    sessionId: Log.sessionId,
+    seq: 1,
+    items: 0,
+    waiting: 0,
+    turns: 0,
+    runningTurn: undefined,
+    isBusy: false,
+    ...rest.head
+  }
 })
 
 const itemId = Ids.itemId(1)

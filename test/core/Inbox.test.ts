@@ -8,6 +8,7 @@ const head = (rest: Partial<Inbox.Head> = {}): Inbox.Head => ({
   sessionId: Log.sessionId,
   seq: 30,
   items: 4,
+  waiting: 0,
   turns: 2,
   runningTurn: undefined,
   isBusy: false,

@@ -32,6 +32,22 @@ const refused = "test/runtime/WriteRefused.test.ts"
 export const mutants: ReadonlyArray<Mutant> = [
   // The runtime in an application
   {
+    name: "inside-transaction",
+    does: "a session that is used inside a transaction of the application is part of it",
+    file: "packages/runtime/src/sql/Outside.ts",
+    find: "Effect.updateContext(work, Context.omit(sql.transactionService))",
+    put: "work",
+    suites: ["test/runtime/Transactions.test.ts"]
+  },
+  {
+    name: "stop-cancels",
+    does: "a main program that is told to stop cancels the Turn it waits for",
+    file: "packages/runtime/src/FrontDoor.ts",
+    find: "by.has(id)",
+    put: "by.size < 0",
+    suites: ["test/runtime/RunMain.test.ts"]
+  },
+  {
     name: "one-runtime",
     does: "two runtimes of one application are one, on the store that was built first",
     file: "packages/runtime/src/Runtime.ts",

@@ -270,7 +270,7 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
       const stopping = yield* Effect.forkChild(world.stop, { startImmediately: true })
       yield* gate.open
       yield* Fiber.join(stopping)
-      const types = (yield* World.events(world.session)).map(({ type }) => type)
+      const types = (yield* world.journal.read(world.session.id, { after: 0 })).map(({ type }) => type)
       assert.deepStrictEqual(types.slice(-3), ["call.completed", "step.completed", "step.started"])
       assert.lengthOf(world.provider.requests, 1)
     }).pipe(Effect.provideService(Drivers.Drain, Duration.seconds(20)))
@@ -285,7 +285,7 @@ layer(MemoryStore.layer, Stores.live)("Drivers", (it) => {
       yield* Deferred.await(reached)
       yield* world.stop
       assert.notInclude(
-        (yield* World.events(world.session)).map(({ type }) => type),
+        (yield* world.journal.read(world.session.id, { after: 0 })).map(({ type }) => type),
         "call.completed"
       )
     }).pipe(Effect.provideService(Drivers.Drain, Duration.millis(20)))

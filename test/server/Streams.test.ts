@@ -82,8 +82,8 @@ describe("Streams", () => {
 
   it.live("says that storage failed, or that a record cannot be read, and not that the reader was slow", () =>
     Effect.gen(function* () {
-      const trouble: Array<Effect.Effect<never>> = [
-        Effect.die(new StorageUnavailable({ reason: "busy" })),
+      const trouble: Array<Effect.Effect<never, StorageUnavailable>> = [
+        Effect.fail(new StorageUnavailable({ reason: "busy" })),
         Effect.die(new Error("an event that no schema knows"))
       ]
       const summary = {

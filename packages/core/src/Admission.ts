@@ -8,6 +8,7 @@
 import * as Result from "effect/Result"
 import * as Canonical from "./Canonical.ts"
 import type { SessionId, TurnId } from "./Ids.ts"
+import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import type { Decided, View } from "./Journal.ts"
 import {
@@ -100,6 +101,27 @@ export const cancel =
       data: { turnId: view.turn.turnId, by, ...(reason === undefined ? {} : { reason }) }
     }
     return Result.succeed({ facts: [fact], value })
+  }
+
+/** A Turn that is looked for: recorded, or about to be started by a message that waits. `seq` is the last of the session. */
+export interface Found {
+  readonly turnId: TurnId
+  readonly isStarted: boolean
+  readonly seq: number
+}
+
+/** Finds a Turn. One that no waiting message could start may never be, and is not found. */
+export const find =
+  (turnId: string) =>
+  ({ head, turn }: View): Decision<Found, TurnNotFound> => {
+    if (turn !== undefined) {
+      return Result.succeed({ facts: [], value: { turnId: turn.turnId, isStarted: true, seq: head.seq } })
+    }
+    const next = Array.from({ length: head.waiting }, (_, index) => Ids.turnId(head.turns + 1 + index))
+    const found = next.find((id) => id === turnId)
+    return found === undefined
+      ? Result.fail(new TurnNotFound({ sessionId: head.sessionId, turnId }))
+      : Result.succeed({ facts: [], value: { turnId: found, isStarted: false, seq: head.seq } })
   }
 
 const waiting = (view: View, itemId: string): Result.Result<NonNullable<View["item"]>, ItemNotFound | ItemSettled> => {

@@ -32,6 +32,8 @@ export interface Head {
   readonly seq: number
   /** Items admitted so far. */
   readonly items: number
+  /** Items that are neither applied nor returned. */
+  readonly waiting: number
   /** Turns started so far. */
   readonly turns: number
   /** The Turn that can be steered: the running one unless it is stopping, or the one about to be opened. */

@@ -69,6 +69,7 @@ export const head = (state: SessionState): Inbox.Head => ({
   sessionId: state.sessionId,
   seq: state.seq,
   items: state.items,
+  waiting: state.pending.size,
   turns: state.turns,
   runningTurn:
     state.turn !== undefined

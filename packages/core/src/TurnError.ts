@@ -141,6 +141,20 @@ export class StorageUnavailable extends Schema.TaggedError<StorageUnavailable>()
   }
 }
 
+/**
+ * A session was used inside a transaction that holds the database's only connection. A defect: the call is to be moved, not to
+ * be repeated.
+ */
+export class CalledInTransaction extends Schema.TaggedError<CalledInTransaction>()("CalledInTransaction", {}) {
+  override get message() {
+    return (
+      "A session was used inside a transaction of a database with one connection (PGlite, or a pool of one), and would have " +
+      "waited for that connection without end. Use the session before or after the transaction, for example with " +
+      "`sql.afterCommit(...)`."
+    )
+  }
+}
+
 const storageMessages = {
   unreachable: "The database did not answer.",
   busy: "The database took too long, and nothing was written.",
@@ -160,9 +174,18 @@ export class TurnFailed extends Schema.TaggedError<TurnFailed>()("TurnFailed", {
   }
 }
 
-/** The runtime closed while somebody waited. It says nothing of what was waited for, which goes on where the session is driven next. */
-export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeClosed", { sessionId: SessionId }) {
+/**
+ * The runtime is closed, or closed while somebody waited. Nothing is said of what was asked for: a message may have been
+ * recorded, and a Turn goes on where its session is driven next.
+ */
+export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeClosed", {
+  sessionId: Schema.optionalKey(SessionId)
+}) {
   override get message() {
-    return `The runtime was closed while session ${this.sessionId} was waited for. What was recorded is kept, and its turn goes on when the session is taken up again.`
+    const whose = this.sessionId === undefined ? "" : ` of session ${this.sessionId}`
+    return `The runtime is closed. What was recorded is kept, and an open turn${whose} goes on when the session is taken up again.`
   }
 }
+
+/** Why any operation of a session may fail: whoever asks may ask again, here later or of another process. */
+export type Unavailable = StorageUnavailable | RuntimeClosed

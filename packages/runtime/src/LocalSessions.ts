@@ -4,6 +4,7 @@
  * Owns: the operations of `Session` on top of the journal, the drivers and the hub. Does not own: any of the three.
  *
  * - L1. A message is durable before its sender is answered; only then is the driver woken.
+ * - L2. A runtime that closes cancels nothing: whoever waited in `run` is interrupted with it, and the Turn goes on elsewhere.
  */
 import * as Admission from "@turnstep/core/Admission"
 import { Claim } from "@turnstep/core/Claim"
@@ -17,15 +18,17 @@ import * as Transcript from "@turnstep/core/Transcript"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
+import { FrontDoor } from "./FrontDoor.ts"
 import { Prepare } from "./Prepare.ts"
 import { Senders } from "./Senders.ts"
-import { type Input, type RunOptions, type Seen, type SendOptions, type Session, Sessions } from "./Session.ts"
+import { type Input, type RunOptions, type SendOptions, type Session, Sessions } from "./Session.ts"
 import * as SessionHistory from "./SessionHistory.ts"
 import { StorageHealth } from "./StorageHealth.ts"
 import * as Watch from "./Watch.ts"
@@ -39,7 +42,12 @@ export const layer = Layer.effect(
     const hub = yield* EventHub
     const senders = yield* Senders
     const prepare = yield* Prepare
+    const door = yield* FrontDoor
     const random = yield* SecureRandom.SecureRandom
+    const scope = yield* Effect.scope
+    let isClosing = false
+    // Built last, and so the first to hear that the runtime closes.
+    yield* Effect.addFinalizer(() => Effect.sync(() => void (isClosing = true)))
 
     /** Records a decision, tells this process' listeners, and wakes the driver (L1). */
     const recorded = <A, E>(
@@ -70,16 +78,13 @@ export const layer = Layer.effect(
       Effect.map(recorded(...decision), ({ value }) => value)
 
     const session = (id: Ids.SessionId): Session => {
+      const ask = <A, E>(work: Effect.Effect<A, E>, patience?: Duration.Duration) =>
+        door.ask(work, { sessionId: id, patience })
       const send = Effect.fn("Session.send")((input: Input, options: SendOptions = {}) =>
-        admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options)))
+        ask(admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options))))
       )
-      const watch = (after: number): Stream.Stream<Seen> => Watch.stream(journal, hub, id, after)
       const watcher = Watch.watcher(journal, hub, id)
-      const cancel = Effect.fn("Session.cancel")(function* (
-        turnId: string,
-        by: "user" | "caller",
-        reason: string | undefined
-      ) {
+      const cancel = Effect.fnUntraced(function* (turnId: string, by: "user" | "caller", reason: string | undefined) {
         for (;;) {
           const { seq } = yield* summaryOf(id)
           const told = yield* admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
@@ -87,54 +92,63 @@ export const layer = Layer.effect(
           yield* Watch.next(watcher, seq)
         }
       })
-      const outcome = (turnId: Ids.TurnId, after: number) => Watch.outcome(watcher, after, turnId)
+      const outcome = Effect.fnUntraced(function* (turnId: string) {
+        for (;;) {
+          const { value: found } = yield* journal.admit(id, { turnId }, Admission.find(turnId))
+          if (found.isStarted) return yield* Watch.outcome(watcher, 0, found.turnId)
+          const told = yield* Watch.outcomeOfNext(watcher, found.seq, found.turnId)
+          if (Option.isSome(told)) return told.value
+        }
+      })
+      const run = (input: Input, { clientKey, onInterrupt = "leave" }: RunOptions) =>
+        Effect.uninterruptibleMask((restore) =>
+          Effect.gen(function* () {
+            const request = requestOf(input, { delivery: "follow-up", clientKey })
+            const admitted = yield* recorded(id, "input-accepted", { clientKey }, Admission.send(request))
+            const { itemId } = admitted.value
+            const seq = admitted.events.at(-1)?.seq ?? 0
+            const waited = restore(Watch.outcomeOfItem(watcher, seq, itemId))
+            if (onInterrupt === "leave") return yield* waited
+            const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
+              Effect.catchTag("ItemSettled", () =>
+                Effect.flatMap(Watch.startOf(watcher, seq, itemId), (turnId) =>
+                  Effect.andThen(cancel(turnId, "caller", undefined), Watch.outcome(watcher, seq, turnId))
+                )
+              ),
+              Effect.ignore
+            )
+            // L2. In a fiber of its own, which nobody has interrupted yet.
+            const left = Effect.suspend(() =>
+              isClosing ? Effect.void : Effect.flatMap(Effect.forkIn(abandon, scope), Fiber.await)
+            )
+            return yield* Effect.onInterrupt(waited, () => left)
+          })
+        )
       return {
         id,
         send,
         steer: (input, options) => send(input, { ...options, delivery: "steer" }),
         followUp: (input, options) => send(input, { ...options, delivery: "follow-up" }),
-        run: Effect.fn("Session.run")((input: Input, { clientKey }: RunOptions = {}) =>
-          Effect.uninterruptibleMask((restore) =>
-            Effect.gen(function* () {
-              const request = requestOf(input, { delivery: "follow-up", clientKey })
-              const admitted = yield* recorded(id, "input-accepted", { clientKey }, Admission.send(request))
-              const { itemId } = admitted.value
-              const seq = admitted.events.at(-1)?.seq ?? 0
-              const started = Watch.startOf(watcher, seq, itemId)
-              const abandon = admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)).pipe(
-                Effect.catchTag("ItemSettled", () =>
-                  Effect.flatMap(started, (turnId) =>
-                    Effect.andThen(
-                      cancel(turnId, "caller", undefined),
-                      // The cancel is durable; its end is waited for only as long as somebody here may bring it.
-                      Effect.timeoutOption(Effect.interruptible(outcome(turnId, seq)), settleGrace)
-                    )
-                  )
-                ),
-                Effect.ignore
-              )
-              return yield* Effect.onInterrupt(restore(Watch.outcomeOfItem(watcher, seq, itemId)), () => abandon)
-            })
-          )
+        run: Effect.fn("Session.run")((input: Input, options: RunOptions = {}) =>
+          ask(run(input, options), options.onInterrupt === "cancel" ? settleGrace : undefined)
         ),
-        outcome: Effect.fn("Session.outcome")(function* (turnId) {
-          yield* summaryOf(id)
-          return yield* outcome(turnId, 0)
-        }),
-        cancel: (turnId, reason) => cancel(turnId, "user", reason),
+        outcome: Effect.fn("Session.outcome")((turnId: string) => ask(outcome(turnId))),
+        cancel: Effect.fn("Session.cancel")((turnId: string, reason?: string) => ask(cancel(turnId, "user", reason))),
         move: Effect.fn("Session.move")((itemId: string, delivery: "steer" | "follow-up") =>
-          admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery))
+          ask(admit(id, "input-moved", { itemId }, Admission.move(itemId, delivery)))
         ),
         withdraw: Effect.fn("Session.withdraw")((itemId: string) =>
-          admit(id, "input-returned", { itemId }, Admission.withdraw(itemId))
+          ask(admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)))
         ),
-        events: (page) => journal.read(id, page),
-        watch,
-        summary: summaryOf(id),
-        importHistory: (history) => SessionHistory.bringIn(journal, claims, hub, id, history),
+        events: (page) => ask(journal.read(id, page)),
+        watch: (after) => door.stream(Watch.stream(journal, hub, id, after), { sessionId: id }),
+        summary: ask(summaryOf(id)),
+        importHistory: (history) => ask(SessionHistory.bringIn(journal, claims, hub, id, history)),
         exportHistory: Effect.fn("Session.exportHistory")((format: FormatName) =>
-          Effect.map(Effect.andThen(summaryOf(id), journal.read(id, { after: 0 })), (events) =>
-            SessionHistory.takeOut(id, events, format)
+          ask(
+            Effect.map(Effect.andThen(summaryOf(id), journal.read(id, { after: 0 })), (events) =>
+              SessionHistory.takeOut(id, events, format)
+            )
           )
         )
       }
@@ -153,21 +167,22 @@ export const layer = Layer.effect(
         const wanted = options.id ?? `ses_${yield* random.uuidV7()}`
         const id = yield* Effect.mapError(decodeId(wanted), () => new SessionIdInvalid({ id: wanted }))
         const { history, title, metadata } = options
-        yield* journal.create(id, {
+        const created = journal.create(id, {
           agent,
           ...(title === undefined ? {} : { title }),
           ...(metadata === undefined ? {} : { metadata }),
           ...(history === undefined ? {} : { history })
         })
+        yield* door.ask(created, { sessionId: id })
         return session(id)
       }),
-      get: (id) => Effect.map(summaryOf(id), (summary) => session(summary.sessionId)),
-      list: ({ before, limit }) => journal.list({ before, limit })
+      get: (id) => Effect.map(door.ask(summaryOf(id)), (summary) => session(summary.sessionId)),
+      list: ({ before, limit }) => door.ask(journal.list({ before, limit }))
     })
   })
 )
 
-/** How long the caller of an abandoned run waits for its Turn to be settled. */
+/** How long an interrupted caller of `run` waits for the Turn it cancels to be settled. */
 const settleGrace = Duration.seconds(5)
 
 const decodeId = Schema.decodeUnknownEffect(Ids.SessionId)

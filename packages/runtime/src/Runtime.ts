@@ -18,6 +18,7 @@ import type * as Agent from "./Agent.ts"
 import * as Drivers from "./Drivers.ts"
 import * as EventHub from "./EventHub.ts"
 import * as EventMetrics from "./EventMetrics.ts"
+import * as FrontDoor from "./FrontDoor.ts"
 import * as LocalSessions from "./LocalSessions.ts"
 import * as Prepare from "./Prepare.ts"
 import * as Senders from "./Senders.ts"
@@ -50,7 +51,7 @@ export const layerSql = <const A extends Agents>(agents: A) => ofItsOwn(Layer.pr
 const runtime = <A extends Agents>(agents: A): Layer.Layer<Services, never, NeedsOf<A> | Journal | Claim> =>
   LocalSessions.layer.pipe(
     Layer.provide(Drivers.layer),
-    Layer.provide(Senders.layer),
+    Layer.provide([Senders.layer, FrontDoor.layer]),
     Layer.provideMerge(EventHub.layer),
     Layer.provide(Prepare.layer(agents as ReadonlyArray<Agent.Agent<NeedsOf<A>>>)),
     Layer.provide(journal),

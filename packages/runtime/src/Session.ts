@@ -12,7 +12,6 @@ import type {
   ClientKeyReused,
   ItemNotFound,
   ItemSettled,
-  RuntimeClosed,
   SessionBusy,
   SessionExists,
   SessionIdInvalid,
@@ -20,7 +19,8 @@ import type {
   StorageUnavailable,
   TurnFailed,
   TurnNotFound,
-  TurnNotRunning
+  TurnNotRunning,
+  Unavailable
 } from "@turnstep/core/TurnError"
 import type { FormatName } from "@turnstep/core/history/Contract"
 import type { Exported } from "@turnstep/core/history/Export"
@@ -67,7 +67,7 @@ export type TurnOutcome =
   | {
       readonly _tag: "Cancelled"
       readonly turnId: TurnId
-      /** `user`: by `cancel`; `caller`: whoever waited for it in `run` was interrupted. */
+      /** `user`: by `cancel`; `caller`: whoever waited for it in `run` with `onInterrupt: "cancel"` was interrupted. */
       readonly by: "user" | "caller"
       readonly reason: string | undefined
     }
@@ -83,7 +83,14 @@ export interface SendOptions {
   readonly clientKey?: string | undefined
 }
 
-export type RunOptions = Pick<SendOptions, "clientKey">
+export interface RunOptions extends Pick<SendOptions, "clientKey"> {
+  /**
+   * What an interruption of the wait means for the Turn. `leave` (default): nothing, it goes on, since a process that is told
+   * to stop interrupts as well. `cancel`: whoever waits is the only one who wants it, so it is cancelled, or its message
+   * withdrawn; the interrupted caller waits up to 5 s for that. A runtime that closes cancels nothing.
+   */
+  readonly onInterrupt?: "leave" | "cancel" | undefined
+}
 
 /** What a watcher of a session sees. `snapshot` is the answer in progress when the watching began. */
 export type Seen =
@@ -91,21 +98,18 @@ export type Seen =
   | { readonly _tag: "Ephemeral"; readonly ephemeral: Ephemeral }
   | { readonly _tag: "Snapshot"; readonly snapshot: Partial }
 
-export type SendError = SessionNotFound | SessionBusy | TurnNotRunning | ClientKeyReused
+export type SendError = SessionNotFound | SessionBusy | TurnNotRunning | ClientKeyReused | Unavailable
 
 export interface Session {
   readonly id: SessionId
   /** Admits a message durably and says what becomes of it. */
   readonly send: (input: Input, options?: SendOptions) => Effect.Effect<Inbox.Admission, SendError>
   /**
-   * Sends a message and waits for the Turn it starts. Interrupting the wait cancels that Turn. `ItemSettled` when somebody
-   * took the message back before its Turn, `RuntimeClosed` when this runtime closes first: the Turn goes on, and with the same
-   * `clientKey` and message the same Turn is waited for again.
+   * Sends a message and waits for the Turn it starts. Interrupting the wait leaves the Turn alone, unless `onInterrupt` says
+   * otherwise. `ItemSettled` when somebody took the message back before its Turn, `RuntimeClosed` when this runtime closes
+   * first: the Turn goes on, and with the same `clientKey` and message the same Turn is waited for again.
    */
-  readonly run: (
-    input: Input,
-    options?: RunOptions
-  ) => Effect.Effect<TurnOutcome, SendError | TurnFailed | ItemSettled | RuntimeClosed>
+  readonly run: (input: Input, options?: RunOptions) => Effect.Effect<TurnOutcome, SendError | TurnFailed | ItemSettled>
   /** Sends a message into the running Turn, to be read at its next step. */
   readonly steer: (input: Input, options?: Omit<SendOptions, "delivery">) => Effect.Effect<Inbox.Admission, SendError>
   /** Queues a message for a Turn of its own. */
@@ -113,33 +117,43 @@ export interface Session {
     input: Input,
     options?: Omit<SendOptions, "delivery">
   ) => Effect.Effect<Inbox.Admission, SendError>
-  /** Waits for a Turn to end, also for one that is still to come. */
-  readonly outcome: (turnId: TurnId) => Effect.Effect<TurnOutcome, SessionNotFound | TurnFailed | RuntimeClosed>
+  /**
+   * Waits for a Turn to end, also for one that a waiting message is about to start. `TurnNotFound` when no message waits that
+   * could start it.
+   */
+  readonly outcome: (
+    turnId: string
+  ) => Effect.Effect<TurnOutcome, SessionNotFound | TurnNotFound | TurnFailed | Unavailable>
   /** Tells a Turn to stop; done when that is durable, which for a Turn that is announced only is after it is opened. */
   readonly cancel: (
     turnId: string,
     reason?: string
-  ) => Effect.Effect<Admission.Cancellation, SessionNotFound | TurnNotFound | RuntimeClosed>
+  ) => Effect.Effect<Admission.Cancellation, SessionNotFound | TurnNotFound | Unavailable>
   /** Moves a waiting message to the other channel. */
   readonly move: (
     itemId: string,
     delivery: "steer" | "follow-up"
-  ) => Effect.Effect<Delivery, SessionNotFound | ItemNotFound | ItemSettled | TurnNotRunning>
+  ) => Effect.Effect<Delivery, SessionNotFound | ItemNotFound | ItemSettled | TurnNotRunning | Unavailable>
   /** Takes a waiting message back. */
-  readonly withdraw: (itemId: string) => Effect.Effect<void, SessionNotFound | ItemNotFound | ItemSettled>
+  readonly withdraw: (itemId: string) => Effect.Effect<void, SessionNotFound | ItemNotFound | ItemSettled | Unavailable>
   /** Recorded events after a sequence number. */
-  readonly events: (page: Journal.Page) => Effect.Effect<ReadonlyArray<TurnEvent>>
-  /** Everything after a sequence number as it happens: no gap and no duplicate among the events. Never ends by itself. */
-  readonly watch: (after: number) => Stream.Stream<Seen>
-  readonly summary: Effect.Effect<Journal.Summary, SessionNotFound>
+  readonly events: (page: Journal.Page) => Effect.Effect<ReadonlyArray<TurnEvent>, Unavailable>
+  /**
+   * Everything after a sequence number as it happens: no gap and no duplicate among the events. The stream ends when the
+   * runtime closes or the watcher is too slow, and can be taken up again after the last event.
+   */
+  readonly watch: (after: number) => Stream.Stream<Seen, Unavailable>
+  readonly summary: Effect.Effect<Journal.Summary, SessionNotFound | Unavailable>
   /**
    * Brings in a history that some other system wrote, repaired, into a session in which nothing has happened yet: its next
    * message goes on from there. The report names all that was done and what could not be taken along. A history that was read
    * already (`Import.read`) comes in as it is.
    */
-  readonly importHistory: (history: Import.History | Import.Imported) => Effect.Effect<Import.ImportReport, ImportError>
+  readonly importHistory: (
+    history: Import.History | Import.Imported
+  ) => Effect.Effect<Import.ImportReport, ImportError | Unavailable>
   /** The messages of the session in a format, clean by its rules, with what it cannot carry. */
-  readonly exportHistory: (format: FormatName) => Effect.Effect<Exported, SessionNotFound>
+  readonly exportHistory: (format: FormatName) => Effect.Effect<Exported, SessionNotFound | Unavailable>
 }
 
 export interface OpenOptions {
@@ -158,16 +172,18 @@ export class Sessions extends Context.Service<
   Sessions,
   {
     /** Creates a session. */
-    readonly open: (options?: OpenOptions) => Effect.Effect<Session, AgentNotFound | SessionExists | SessionIdInvalid>
+    readonly open: (
+      options?: OpenOptions
+    ) => Effect.Effect<Session, AgentNotFound | SessionExists | SessionIdInvalid | Unavailable>
     /** The session of this id. */
-    readonly get: (id: string) => Effect.Effect<Session, SessionNotFound>
+    readonly get: (id: string) => Effect.Effect<Session, SessionNotFound | Unavailable>
     /** Fails while storage does not take writes. Whether it answers at all is for a read to say. */
     readonly takesWrites: Effect.Effect<void, StorageUnavailable>
     /** Sessions, newest first; `before` is the id a former page ended with. */
     readonly list: (page: {
       readonly before?: string | undefined
       readonly limit: number
-    }) => Effect.Effect<ReadonlyArray<Journal.Summary>>
+    }) => Effect.Effect<ReadonlyArray<Journal.Summary>, Unavailable>
   }
 >()("runtime/Sessions") {}
 

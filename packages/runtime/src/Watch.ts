@@ -181,6 +181,27 @@ export const outcome = (
 ): Effect.Effect<TurnOutcome, RuntimeClosed | TurnFailed> =>
   Effect.suspend(() => Effect.flatten(first(watcher, after, endOf(watcher.sessionId, turnId))))
 
+/** How a Turn ends that was not started at `after`; none when a message is gone from the inbox that could have started it. */
+export const outcomeOfNext = (
+  watcher: Watcher,
+  after: number,
+  turnId: Ids.TurnId
+): Effect.Effect<Option.Option<TurnOutcome>, RuntimeClosed | TurnFailed> =>
+  Effect.suspend(() => {
+    const ended = endOf(watcher.sessionId, turnId)
+    let isStarted = false
+    const found = first(
+      watcher,
+      after,
+      (event): Option.Option<Effect.Effect<Option.Option<TurnOutcome>, TurnFailed>> => {
+        isStarted ||= event.type === "turn.started" && event.data.turnId === turnId
+        const isGone = event.type === "inbox.applied" || event.type === "inbox.returned"
+        return isGone && !isStarted ? Option.some(Effect.succeedNone) : Option.map(ended(event), Effect.asSome)
+      }
+    )
+    return Effect.flatten(found)
+  })
+
 /** The question how a Turn ends, put to its events in their order. */
 const endOf = (sessionId: Ids.SessionId, turnId: Ids.TurnId) => {
   let parts: Parameters<typeof Transcript.textOf>[0] = []

@@ -162,7 +162,7 @@ export const suite = (it: It): void => {
     it.effect("keeps the time of a Turn over its owners", () =>
       Effect.gen(function* () {
         const gate = yield* Tools.gate
-        const { session, start, stop, tools } = yield* World.withTools({
+        const { journal, session, start, stop, tools } = yield* World.withTools({
           respond: (request) => (isHandBack(request) ? text("over") : calls([Tools.call("pay", "slow")])),
           policy: { maxDuration: Duration.seconds(1) }
         })
@@ -171,7 +171,7 @@ export const suite = (it: It): void => {
         yield* gate.reached
         yield* stop
         // The time goes on while nobody has the Turn.
-        const [started] = World.dataOf(yield* World.events(session), "turn.started")
+        const [started] = World.dataOf(yield* journal.read(session.id, { after: 0 }), "turn.started")
         const left = (started?.limits.deadline ?? 0) - (yield* Clock.currentTimeMillis)
         assert.isAtMost(left, 1_000)
         yield* Effect.sleep(Math.max(0, left))

@@ -15,7 +15,7 @@ export const suite = (it: It): void => {
     it.effect("asks the model again when the host let go while it answered, and shows one Turn", () =>
       Effect.gen(function* () {
         const gate = yield* Tools.gate
-        const { provider, session, start, stop } = yield* World.withTools({
+        const { journal, provider, session, start, stop } = yield* World.withTools({
           respond: script([text(["half", gate.pass]), text("whole")])
         })
         yield* session.send("go")
@@ -25,7 +25,7 @@ export const suite = (it: It): void => {
         const before = yield* World.events(session)
         yield* stop
         yield* provider.requests[0]?.aborted ?? Effect.void
-        assert.deepStrictEqual(yield* World.events(session), before)
+        assert.deepStrictEqual(yield* journal.read(session.id, { after: 0 }), before)
         const next = yield* (yield* start).sessions.get(session.id)
         yield* World.ended(next, 1)
         assert.deepStrictEqual(
@@ -41,7 +41,7 @@ export const suite = (it: It): void => {
       () =>
         Effect.gen(function* () {
           const gates = yield* Effect.all({ look: Tools.gate, put: Tools.gate, poll: Tools.gate, pay: Tools.gate })
-          const { provider, session, start, stop, tools } = yield* World.withTools({
+          const { journal, provider, session, start, stop, tools } = yield* World.withTools({
             respond: script([
               calls([
                 Tools.call("pay", "kept"),
@@ -59,7 +59,7 @@ export const suite = (it: It): void => {
           yield* World.until(session, ({ type }) => type === "call.completed")
           const before = yield* World.events(session)
           yield* stop
-          assert.deepStrictEqual(yield* World.events(session), before)
+          assert.deepStrictEqual(yield* journal.read(session.id, { after: 0 }), before)
           for (const act of Object.keys(gates)) tools.on(act, Effect.succeed("again"))
           const next = yield* (yield* start).sessions.get(session.id)
           yield* World.ended(next, 1)

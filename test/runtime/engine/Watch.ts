@@ -134,7 +134,7 @@ export const suite = (it: It): void => {
         const watching = yield* Effect.forkChild(Stream.runDrain(session.watch(0)), { startImmediately: true })
         yield* stop
         yield* Fiber.join(watching)
-        yield* Stream.runDrain(session.watch(0))
+        assert.strictEqual((yield* Effect.flip(Stream.runDrain(session.watch(0))))._tag, "RuntimeClosed")
       })
     )
   })

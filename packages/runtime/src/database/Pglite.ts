@@ -67,11 +67,13 @@ const endLeases = `do $$ begin if to_regclass('runners') is not null then delete
 const connect = Effect.fnUntraced(function* (boot: Boot, maxConnections = 16) {
   const thread = yield* PgliteThread.start(boot)
   yield* thread.beat.pipe(Effect.repeat(Schedule.spaced("10 seconds")), Effect.forkScoped)
-  return yield* PgClient.make({
+  const client = yield* PgClient.make({
     stream: thread.connect,
     username: "postgres",
     database: "postgres",
     applicationName: "turnstep",
     maxConnections
   })
+  // Its connections are virtual: who uses it must know that there is one session behind them.
+  return Object.assign(client, { driver: "pglite" })
 })

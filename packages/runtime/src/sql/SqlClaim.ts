@@ -25,6 +25,7 @@ import * as Schedule from "effect/Schedule"
 import { SqlClient } from "effect/sql/SqlClient"
 import { hostname } from "node:os"
 import { pid } from "node:process"
+import * as Outside from "./Outside.ts"
 import * as SessionLock from "./SessionLock.ts"
 import { bounded, orUnavailable, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 
@@ -33,6 +34,7 @@ const make = Effect.gen(function* () {
   const random = yield* SecureRandom.SecureRandom
   const incarnation = yield* random.uuidV4()
   const lock = yield* SessionLock.make
+  const outside = Outside.make(sql)
   /** When the lease was renewed last, by a clock that nobody sets, and how often it had run out before (K5). */
   const lease = { since: 0n, lapses: 0 }
   /** Sessions that may still be owned by this incarnation though nobody here holds them (K4). */
@@ -119,7 +121,10 @@ const make = Effect.gen(function* () {
     )
   }, Effect.uninterruptible)
 
-  return Claim.of({ acquire, release })
+  return Claim.of({
+    acquire: (sessionId) => outside(acquire(sessionId)),
+    release: (...asked) => outside(release(...asked))
+  })
 })
 
 const monotonic = Clock.clockWith((clock) => clock.monotonicTimeNanos)

@@ -10,11 +10,14 @@
  * - Q2. A write that was asked for is carried to its end and reported, whoever asked is interrupted or not.
  * - Q3. What SQL refuses after that is a defect, once per statement: `StorageUnavailable` where storage is at fault, else the
  *   bug of ours that it is.
+ * - Q4. Until an admission is decided, interruption ends it, also where the caller of the port lets nothing else be
+ *   interrupted.
+ * - Q5. An admission that others were quicker than a thousand times is given up: `StorageUnavailable`.
  */
 import type { SessionId } from "@turnstep/core/Ids"
 import { Journal, SeqBehind, type Summary, type Write } from "@turnstep/core/Journal"
 import * as Ids from "@turnstep/core/Ids"
-import { FenceLost, SessionExists, SessionNotFound } from "@turnstep/core/TurnError"
+import { FenceLost, SessionExists, SessionNotFound, StorageUnavailable } from "@turnstep/core/TurnError"
 import { decodeFact, type Fact, type TurnEvent } from "@turnstep/core/TurnEvent"
 import * as Clock from "effect/Clock"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -25,6 +28,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
 import * as AppendBatch from "./AppendBatch.ts"
+import * as Outside from "./Outside.ts"
 import * as SessionLock from "./SessionLock.ts"
 import { orUnavailable, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 import * as SqlView from "./SqlView.ts"
@@ -32,6 +36,7 @@ import * as SqlView from "./SqlView.ts"
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient
   const random = yield* SecureRandom.SecureRandom
+  const outside = Outside.make(sql)
   const batch = yield* AppendBatch.make
   const lock = yield* SessionLock.make
 
@@ -62,10 +67,10 @@ const make = Effect.gen(function* () {
   const append: Journal["Service"]["append"] = (write) =>
     Effect.withSpan(appendNow(write), "SqlJournal.append", { captureStackTrace: false })
 
-  /** Q1. Each round is lost only to a write that succeeded, so some admission always gets through. */
+  /** Q1. Each round is lost only to a write that succeeded, so some admission always gets through; this one within Q5. */
   const admitNow: Journal["Service"]["admit"] = Effect.fnUntraced(function* (sessionId, lookup, decide) {
-    for (;;) {
-      const seen = yield* SqlView.look(sql, sessionId, lookup)
+    for (let round = 0; round < mostRounds; round++) {
+      const seen = yield* Effect.interruptible(SqlView.look(sql, sessionId, lookup)) // Q4
       if (seen === undefined) return yield* new SessionNotFound({ sessionId })
       const decided = decide(seen.view)
       if (Result.isFailure(decided)) return yield* Effect.fail(decided.failure)
@@ -73,7 +78,9 @@ const make = Effect.gen(function* () {
       if (facts.length === 0) return { value, events: [] }
       const told = yield* batch.append({ sessionId, fence: undefined, expectedSeq: seen.seq, facts, digest })
       if (told.verdict === "written") return { value, events: recorded(facts, told.seq, told.at) }
+      if (told.verdict === "fence-lost") return yield* new SessionNotFound({ sessionId })
     }
+    return yield* Effect.die(new StorageUnavailable({ reason: "busy" }))
   })
 
   const admit: Journal["Service"]["admit"] = Effect.fn("SqlJournal.admit")((sessionId, lookup, decide) =>
@@ -103,7 +110,7 @@ const make = Effect.gen(function* () {
       join receipts r on r.session_no = s.session_no
       join events e on e.session_no = s.session_no and e.seq = r.answered_seq
       where s.session_id = ${sessionId} and r.turn = ${turn}::bigint and r.step = ${step}::bigint
-        and r.idx = ${index}::bigint`.pipe(retryDisconnect, Effect.orDie)
+        and r.idx = ${index}::bigint`.pipe(retryDisconnect, orUnavailable)
     const event = row === undefined ? undefined : eventOf(row)
     return event?.type === "call.completed" ? event.data : undefined
   }) satisfies Journal["Service"]["resultOf"]
@@ -148,8 +155,21 @@ const make = Effect.gen(function* () {
       s.created_at as created, s.updated_at as updated`
   )
 
-  return Journal.of({ create, append, admit, read, resultOf, heads, summary, list, unattended })
+  return Journal.of({
+    create: (...asked) => outside(create(...asked)),
+    append: (write) => outside(append(write)),
+    admit: (...asked) => outside(admit(...asked)),
+    read: (...asked) => outside(read(...asked)),
+    resultOf: (...asked) => outside(resultOf(...asked)),
+    heads: (...asked) => outside(heads(...asked)),
+    summary: (sessionId) => outside(summary(sessionId)),
+    list: (page) => outside(list(page)),
+    unattended: (...asked) => outside(unattended(...asked))
+  })
 })
+
+/** Rounds of an admission (Q5). */
+const mostRounds = 1000
 
 /** Needs the schema of `Migrations`. */
 export const layer: Layer.Layer<Journal, never, SqlClient> = Layer.effect(Journal, make).pipe(

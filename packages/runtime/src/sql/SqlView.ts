@@ -69,6 +69,7 @@ const viewOf = (sessionId: Ids.SessionId, row: Row): View => {
       sessionId,
       seq: row.seq,
       items: row.items,
+      waiting: row.waiting,
       turns: row.turns,
       // As `SessionState.head`: the open Turn unless it is stopping, or the one about to be opened.
       runningTurn:

@@ -227,7 +227,7 @@ export type Refusal =
   | TurnError.ItemSettled
   | TurnError.ClientKeyReused
   | TurnError.SessionNotEmpty
-  | TurnError.RuntimeClosed
+  | TurnError.Unavailable
   | HistoryFormatUnclear
   | HistoryEmpty
 
@@ -247,6 +247,8 @@ export const fromRefusal = (refusal: Refusal, instance: string): ApiError => {
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/format", detail }])
     case "HistoryEmpty":
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/messages", detail }])
+    case "StorageUnavailable":
+      return make("storage-unavailable", instance, detail)
     case "RuntimeClosed":
       return make("shutting-down", instance, detail)
     case "AgentNotFound":

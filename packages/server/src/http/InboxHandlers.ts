@@ -29,7 +29,9 @@ export const layer = HttpApiBuilder.group(
       }),
       list: Effect.fn("InboxHandlers.list")(function* ({ params, query }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const items = SessionView.inbox(yield* session.events({ after: 0, types: SessionView.inboxTypes }))
+        const items = SessionView.inbox(
+          yield* Problem.refusing(session.events({ after: 0, types: SessionView.inboxTypes }))
+        )
         return yield* Page.of(
           query.state === undefined ? items : items.filter((item) => item.state === query.state),
           query

@@ -24,7 +24,7 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       messages: Effect.fn("RecordHandlers.messages")(function* ({ params, query }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const events = yield* session.events({ after: 0, types: SessionView.messageTypes })
+        const events = yield* Problem.refusing(session.events({ after: 0, types: SessionView.messageTypes }))
         return yield* Page.of(SessionView.messages(events), query)
       }),
       calls: Effect.fn("RecordHandlers.calls")(function* ({ params, query }) {
@@ -68,7 +68,7 @@ export const layer = HttpApiBuilder.group(
 )
 
 const callsOf = (session: Session) =>
-  Effect.map(session.events({ after: 0, types: SessionView.callTypes }), SessionView.calls)
+  Effect.map(Problem.refusing(session.events({ after: 0, types: SessionView.callTypes })), SessionView.calls)
 
 const durableTypes = DurableEvent.members.map((member) => member.fields.type.schema.literal)
 const streamTypes = StreamEvent.members.map((member) => member.fields.type.schema.literal)
@@ -95,7 +95,7 @@ const eventPage = Effect.fnUntraced(function* (
   session: Session,
   page: { readonly after: number; readonly limit: number; readonly types: ReadonlyArray<Type> | undefined }
 ) {
-  const events = yield* session.events({ ...page, limit: page.limit + 1 })
+  const events = yield* Problem.refusing(session.events({ ...page, limit: page.limit + 1 }))
   const shown = events.slice(0, page.limit)
   const next = events.length > page.limit ? shown.at(-1)?.seq : undefined
   const data = shown.map((event) => EventWriter.json(session.id, event)).join(",")
@@ -107,7 +107,7 @@ const eventPage = Effect.fnUntraced(function* (
  * nowhere. The inbox is read first: what leaves it meanwhile is in a Turn that the summary shows.
  */
 const idleSeq = Effect.fnUntraced(function* (session: Session) {
-  const items = SessionView.inbox(yield* session.events({ after: 0, types: SessionView.inboxTypes }))
+  const items = SessionView.inbox(yield* Problem.refusing(session.events({ after: 0, types: SessionView.inboxTypes })))
   const { activeTurn, seq } = yield* Problem.refusing(session.summary)
   const isIdle = activeTurn === undefined && items.every((item) => item.state !== "waiting")
   return isIdle ? seq : Number.POSITIVE_INFINITY

@@ -47,7 +47,7 @@ export const layer = HttpApiBuilder.group(
         const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key, history))
         const imported =
           history === undefined ? {} : { imported: yield* Problem.refusing(session.importHistory(history)) }
-        const told = Effect.flatMap(Problem.refusing(session.summary), (summary) => sessionBody(session, summary))
+        const told = Problem.refusing(Effect.flatMap(session.summary, (summary) => sessionBody(session, summary)))
         if (payload.input === undefined) return yield* created({ ...(yield* told), ...imported }, isReplayed)
         const admission = yield* Problem.refusing(
           session.send(payload.input, { delivery: "start", ...(key === undefined ? {} : { clientKey: key }) })
@@ -61,15 +61,23 @@ export const layer = HttpApiBuilder.group(
       }),
       list: Effect.fn("SessionHandlers.list")(function* ({ query }) {
         const { after } = query
-        if (after !== undefined) yield* Effect.catch(sessions.get(after), () => Page.noEntry(after))
+        if (after !== undefined) {
+          const known = Effect.asVoid(sessions.get(after))
+          yield* Problem.refusing(known).pipe(
+            Effect.catchIf(
+              ({ code }) => code === "session-not-found",
+              () => Page.noEntry(after)
+            )
+          )
+        }
         const limit = query.limit ?? Body.pageLimit.usual
-        const found = yield* sessions.list({ before: after, limit: limit + 1 })
+        const found = yield* Problem.refusing(sessions.list({ before: after, limit: limit + 1 }))
         const data = found.slice(0, limit).map(summaryBody)
         return { data, next: found.length > limit ? (data.at(-1)?.id ?? null) : null }
       }),
       get: Effect.fn("SessionHandlers.get")(function* ({ params }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        return yield* sessionBody(session, yield* Problem.refusing(session.summary))
+        return yield* Problem.refusing(Effect.flatMap(session.summary, (summary) => sessionBody(session, summary)))
       })
     })
   })
@@ -91,7 +99,7 @@ const open = Effect.fnUntraced(function* (
   ).pipe(
     Effect.catchTag("SessionExists", (exists) =>
       Effect.gen(function* () {
-        const session = yield* Effect.orDie(sessions.get(exists.sessionId))
+        const session = yield* Effect.catchTag(sessions.get(exists.sessionId), "SessionNotFound", Effect.die)
         if (key === undefined) return yield* exists
         const [first] = yield* session.events({ after: 0, limit: 1, types: ["inbox.admitted"] })
         const firstKey = first?.type === "inbox.admitted" ? first.data.clientKey : undefined

@@ -13,7 +13,6 @@
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type { Seen, Session } from "@turnstep/runtime/Session"
-import { StorageUnavailable } from "@turnstep/core/TurnError"
 import { isTerminal, type Type } from "@turnstep/core/TurnEvent"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -177,11 +176,11 @@ const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>)
   }).pipe(
     Effect.scoped,
     Pull.catchDone(() => Effect.succeed("lagged" as const)),
-    Effect.catchDefect((defect) =>
-      defect instanceof StorageUnavailable
-        ? Effect.succeed("storage-unavailable" as const)
-        : Effect.as(Effect.logError("an event stream failed", defect), "failed" as const)
-    )
+    Effect.catchTags({
+      RuntimeClosed: () => Effect.succeed("shutdown" as const),
+      StorageUnavailable: () => Effect.succeed("storage-unavailable" as const)
+    }),
+    Effect.catchDefect((defect) => Effect.as(Effect.logError("an event stream failed", defect), "failed" as const))
   )
 
 const textOf = (reading: Reading, seen: ReadonlyArray<Seen>): { readonly text: string; readonly isLast: boolean } => {

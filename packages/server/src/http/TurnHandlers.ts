@@ -35,4 +35,4 @@ export const layer = HttpApiBuilder.group(
 )
 
 const turnsOf = (session: Session) =>
-  Effect.map(session.events({ after: 0, types: SessionView.turnTypes }), SessionView.turns)
+  Effect.map(Problem.refusing(session.events({ after: 0, types: SessionView.turnTypes })), SessionView.turns)
