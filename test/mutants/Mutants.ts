@@ -162,6 +162,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     suites: [outage]
   },
   {
+    name: "endless-release",
+    does: "a Turn waits without end for what was made for it to be released",
+    file: "packages/runtime/src/Turn.ts",
+    find: "Effect.timeoutOption(Effect.interruptible(Fiber.await(releasing)), releaseGrace)",
+    put: "Effect.asSome(Fiber.await(releasing))",
+    suites: ["test/runtime/Hanging.test.ts"]
+  },
+  {
     name: "unpaid-beginning",
     does: "a driver whose writes are refused is no failure: it begins again at once",
     file: drivers,

@@ -13,6 +13,7 @@
  * - T3. The response is recorded before its effects, the results before the next response is accepted.
  * - T4. No model is asked for a Turn before storage has taken that it is open, nor again before storage has taken that it
  *   refused something: what cannot be recorded is not paid for again and again.
+ * - T5. What an application makes anew for a Turn is waited for no longer than a bound, at its beginning and at its end.
  */
 import * as Accept from "@turnstep/core/Accept"
 import * as Inbox from "@turnstep/core/Inbox"
@@ -29,15 +30,17 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
 import { EventHub } from "./EventHub.ts"
 import { ModelFailed } from "./ModelCall.ts"
 import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
 import { Prepare } from "./Prepare.ts"
 import * as Senders from "./Senders.ts"
 import * as Step from "./Step.ts"
-import { limitsOf, type TurnConfig } from "./TurnConfig.ts"
+import { limitsOf, type TurnConfig, type TurnRequest } from "./TurnConfig.ts"
 
 /**
  * Runs the session's open Turn, or opens the next one from its inbox, to its end.
@@ -48,9 +51,11 @@ export const run = Effect.fn("Turn.run", { root: true })(
     const hub = yield* EventHub
     yield* Senders.link(owner.sessionId)
     const unrecorded: Array<Fact> = []
+    const made = yield* Scope.make()
+    yield* Effect.addFinalizer((exit) => release(owner, made, exit))
     // Before the Turn is opened, so that a preparation that fails is settled like everything after it.
     yield* Effect.addFinalizer((exit) => settle(owner, unrecorded, exit))
-    const opened = yield* open(owner)
+    const opened = yield* open(owner, made)
     if (Option.isNone(opened)) return
     const steps = loop({ owner, hub, unrecorded, ...opened.value })
     yield* Effect.raceFirst(steps, owner.cancelled)
@@ -74,15 +79,14 @@ interface Opened {
 }
 
 /** Opens the next Turn, or prepares to go on with the open one: its calls are recovered first (T4). */
-const open = Effect.fnUntraced(function* (owner: Owner) {
-  const { prepare } = yield* Prepare
+const open = Effect.fnUntraced(function* (owner: Owner, made: Scope.Scope) {
   const { state, sessionId } = owner
   const isOpen = state.turn !== undefined
   if (!isOpen && Inbox.nextStart(state.pending) === undefined) return Option.none<Opened>()
   // There is nothing to do in it but to end it.
   if (state.turn?.cancelling !== undefined) return Option.none<Opened>()
   const turnId = state.turn?.id ?? Ids.turnId(state.turns + 1)
-  const prepared = yield* Effect.exit(prepare(state.agent, { sessionId, turnId }))
+  const prepared = yield* Effect.exit(prepareIn(made, owner, { sessionId, turnId }))
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let toAsk: ReadonlySet<Ids.CallId> = new Set()
   if (isOpen) toAsk = yield* takeUp(owner, Exit.isSuccess(prepared) ? prepared.value.policies : new Map())
@@ -100,8 +104,50 @@ const open = Effect.fnUntraced(function* (owner: Owner) {
   return Option.some<Opened>({ config: prepared.value, toAsk })
 })
 
-/** What was tried often enough: the Turn ends, and says why. */
+/** How long a Turn may take to be prepared (T5). */
+const prepareTime = Duration.minutes(2)
+
+/** How long what was made for a Turn may take to be released before the session goes on without waiting for it (T5). */
+const releaseGrace = Duration.seconds(5)
+
+/** Prepares the Turn in a fiber of its own, so that neither a cancel nor the next Turn waits for one that does not end (T5). */
+const prepareIn = Effect.fnUntraced(function* (made: Scope.Scope, owner: Owner, request: TurnRequest) {
+  const { prepare } = yield* Prepare
+  return yield* Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(
+      Effect.forkDetach(Scope.provide(prepare(owner.state.agent, request), made), { startImmediately: true }),
+      (preparing) =>
+        restore(
+          Effect.raceFirst(
+            Effect.timeoutOrElse(Fiber.join(preparing), { duration: prepareTime, orElse: () => unprepared }),
+            Effect.andThen(owner.cancelled, Effect.interrupt)
+          )
+        ).pipe(Effect.ensuring(Effect.sync(() => preparing.interruptUnsafe())))
+    )
+  )
+})
+
+/** Releases what was made for the Turn, and leaves behind what does not end (T5). */
+const release = (owner: Owner, made: Scope.Closeable, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const releasing = yield* Effect.forkDetach(Scope.close(made, exit), { startImmediately: true })
+    const released = yield* Effect.timeoutOption(Effect.interruptible(Fiber.await(releasing)), releaseGrace)
+    if (Option.isNone(released)) {
+      yield* Effect.logWarning(`what was made for a turn of session ${owner.sessionId} is still being released`)
+    } else if (Exit.isFailure(released.value)) {
+      yield* Effect.logError("what was made for a turn was not released well", released.value.cause)
+    }
+  })
+
+/** What was tried often enough, or for long enough: the Turn ends, and says why. */
 class GivenUp extends Schema.TaggedError<GivenUp>()("GivenUp", { code: Schema.String, message: Schema.String }) {}
+
+const unprepared = Effect.fail(
+  new GivenUp({
+    code: "preparation-timed-out",
+    message: `The turn was not ready to begin after ${Duration.toSeconds(prepareTime)} seconds: see what its agent makes anew for every turn.`
+  })
+)
 
 const hopeless = () =>
   new GivenUp({
