@@ -58,7 +58,7 @@ export const Normalise = Context.Reference<((result: Json) => Json) | undefined>
 })
 
 /** How long one attempt of a call may take. Default two minutes. */
-export const Timeout = Context.Reference<Duration.Duration>("core/ToolPolicy/Timeout", {
+export const Timeout = Context.Reference<Duration.Input>("core/ToolPolicy/Timeout", {
   defaultValue: () => Duration.minutes(2)
 })
 
@@ -135,7 +135,7 @@ export const of = (tool: Tool.Any): ToolPolicy => {
     effects,
     domain: Context.get(annotations, Domain),
     normalise: Context.get(annotations, Normalise) ?? (effects === "pure" ? undefined : Noise.mask),
-    timeout: Context.get(annotations, Timeout),
+    timeout: Duration.fromInputUnsafe(Context.get(annotations, Timeout)),
     output: Context.get(annotations, Output),
     durableRead: Context.get(annotations, DurableRead),
     exclusive: typeof exclusive === "function" ? keyOf(exclusive, tool.name) : () => exclusive,

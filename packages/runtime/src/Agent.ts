@@ -28,6 +28,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import * as AgentRules from "./AgentRules.ts"
 import { Wire } from "./model/Wire.ts"
 import * as ToolHandler from "./ToolHandler.ts"
 import type * as ToolSource from "./ToolSource.ts"
@@ -47,7 +48,7 @@ export type Needs<Tools extends Record<string, Tool.Any>> =
   | Tool.HandlersFor<Tools>
   | Tool.HandlerServices<Tools[keyof Tools]>
 
-/** Names an agent. `instructions` may be an effect, and `layer` is built anew, for every Turn. */
+/** Names an agent. Throws `AgentInvalid` for a policy that makes no sense. `instructions` may be an effect, and `layer` is built anew, for every Turn. */
 export const make = <
   Tools extends Record<string, Tool.Any> = {},
   RI = never,
@@ -65,6 +66,8 @@ export const make = <
     readonly layer?: Layer.Layer<LOut, never, LIn> | undefined
   }
 ): Agent<Exclude<Needs<Tools> | RI | ToolSource.Needs<Source>, LOut | Scope.Scope> | LIn> => {
+  const wrong = AgentRules.wrongAgent(name, options.policy ?? {})
+  if (wrong !== undefined) throw wrong
   const toolkit = (options.toolkit ?? Toolkit.empty) as Toolkit.Toolkit<Tools>
   const plain = kit(toolkit.tools)
   const spilling = kit({ ...SpillTools.toolkit.tools, ...toolkit.tools })

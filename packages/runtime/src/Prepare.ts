@@ -13,7 +13,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type * as Agent from "./Agent.ts"
-import type { TurnConfig, TurnRequest } from "./TurnConfig.ts"
+import * as AgentRules from "./AgentRules.ts"
+import { DefaultPolicy, type TurnConfig, type TurnRequest } from "./TurnConfig.ts"
 
 export class Prepare extends Context.Service<
   Prepare,
@@ -27,11 +28,19 @@ export class Prepare extends Context.Service<
   }
 >()("runtime/Prepare") {}
 
-/** Preparation for a set of agents, with everything they need taken from the application's context. */
+/**
+ * Preparation for a set of agents, with everything they need taken from the application's context. Dies with `AgentsInvalid`
+ * for none, or two of one name.
+ */
 export const layer = <R>(agents: ReadonlyArray<Agent.Agent<R>>): Layer.Layer<Prepare, never, R> =>
   Layer.effect(
     Prepare,
     Effect.gen(function* () {
+      const wrong = AgentRules.wrongAgents(
+        agents.map(({ name }) => name),
+        yield* DefaultPolicy
+      )
+      if (wrong !== undefined) return yield* Effect.die(wrong)
       const application = yield* Effect.context<R>()
       const byName = new Map(agents.map((agent) => [agent.name, agent]))
       const known = [...byName.keys()]

@@ -41,8 +41,12 @@ export interface TurnConfig {
   readonly policy: Policy
 }
 
-/** What a Turn of the agent may use. `maxSteps`: steps with tools, default 15; the others are not limited by default. */
+/**
+ * What a Turn of the agent may use; the values are checked where an agent is made (`AgentRules`). What is left out is not
+ * limited, besides steps; `Infinity` says so of a count.
+ */
 export interface Policy {
+  /** Steps with tools: default 15, at least 1. */
   readonly maxSteps?: number | undefined
   /** Tokens in and out, as the provider counts them. */
   readonly maxTokens?: number | undefined
@@ -51,7 +55,7 @@ export interface Policy {
     | { readonly max: number; readonly price: { readonly input: number; readonly output: number } }
     | undefined
   /** Wall time from the Turn's start; what runs then is stopped. */
-  readonly maxDuration?: Duration.Duration | undefined
+  readonly maxDuration?: Duration.Input | undefined
   /**
    * How often the same calls may be asked for in a row with the same results, the refused time included: default 3, at
    * least 2, `Infinity` for as often as the model likes.
@@ -71,13 +75,15 @@ export const limitsOf = (policy: Policy, now: number): Limits => {
     maxSteps: Math.min(largestSteps, whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps)),
     ...given("maxTokens", whole(maxTokens)),
     ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
-    ...given(
-      "deadline",
-      maxDuration !== undefined && Duration.isFinite(maxDuration) ? now + Duration.toMillis(maxDuration) : undefined
-    ),
+    ...given("deadline", until(now, maxDuration)),
     ...given("repeatedToolCallLimit", atLeast(2, repeatedToolCallLimit)),
     ...given("failureLimit", atLeast(1, failureLimit))
   }
+}
+
+const until = (now: number, input: Duration.Input | undefined): number | undefined => {
+  const duration = input === undefined ? Duration.infinity : Duration.fromInputUnsafe(input)
+  return Duration.isFinite(duration) ? now + Duration.toMillis(duration) : undefined
 }
 
 /** The last step but one that a table can number. */

@@ -108,13 +108,6 @@ export const suite = (it: It): void => {
       })
     )
 
-    it.effect("answers at once with the hand-back when no steps are allowed", () =>
-      Effect.gen(function* () {
-        const world = yield* World.withTools({ respond: restless(text("I may not.")), policy: { maxSteps: 0 } })
-        assert.deepStrictEqual(World.brief(yield* world.session.run("go")), ["BudgetSpent", "I may not.", 0])
-      })
-    )
-
     it.effect("is not spent by a Turn that ends in its last step", () =>
       Effect.gen(function* () {
         const { session } = yield* World.withTools({

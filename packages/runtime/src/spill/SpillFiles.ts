@@ -31,7 +31,7 @@ export interface Options {
   /** Bytes the spills of one session may have; default half of `quota`. */
   readonly sessionQuota?: number | undefined
   /** How long a spill is kept after it was written; default seven days. */
-  readonly keep?: Duration.Duration | undefined
+  readonly keep?: Duration.Input | undefined
 }
 
 /** Bytes all spills may have unless it is said otherwise. */
@@ -61,7 +61,7 @@ export const layer = (options: Options): Layer.Layer<never, SpillFolderUnusable>
       const folder = SpillFolder.make(options.folder)
       const quota = options.quota ?? defaultQuota
       const room = SpillRoom.make({ quota, sessionQuota: options.sessionQuota ?? Math.ceil(quota / 2) })
-      const keep = options.keep ?? defaultKeep
+      const keep = Duration.fromInputUnsafe(options.keep ?? defaultKeep)
       const sweep = Effect.gen(function* () {
         const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(keep)
         const measured = room.measure()
