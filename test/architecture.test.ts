@@ -28,7 +28,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
+    "Noise ToolPolicy Consent Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
   ],
   ["runtime", "PrivateFolder ProtectedPath"],
   [
@@ -47,7 +47,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
   ["runtime/model/demo", "Conversation Question Reply"],
   ["runtime/spill", "SpillRoom SpillFolder SpillFiles"],
-  ["runtime", "LargeOutput ToolCall ToolStream"],
+  ["runtime", "LargeOutput ToolCall ToolStream CallRoom"],
   ["runtime/offthread", "TaskMessage TaskMain TaskProcess Lanes OffThread"],
   ["runtime", "ToolHandler ToolSource"],
   [
@@ -72,7 +72,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "TurnConfig AgentRules Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate ModelCall ToolStop ToolAnswer ToolRun Step Turn Drivers SessionHistory Session Watch FrontDoor LocalSessions Runtime"
+    "TurnConfig AgentRules Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate ModelCall ToolStop Approval ToolAnswer ToolRun Step Turn Drivers SessionHistory Session Watch FrontDoor LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

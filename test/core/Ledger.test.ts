@@ -19,7 +19,10 @@ const ledgerOf = (attempt: number): Ledger.Ledger => {
       effects: each
     })
   })
-  for (const call of ledger.calls) call.attempt = attempt
+  for (const call of ledger.calls) {
+    call.attempt = attempt
+    call.state = attempt === 0 ? "registered" : "started"
+  }
   return ledger
 }
 
@@ -32,6 +35,9 @@ const answer = (ledger: Ledger.Ledger, call: Call.Call) =>
       data: { callId: call.callId, isFailure: false, output: "ok", ms: 1 }
     })
   )
+
+/** Nothing keeps a call from running. */
+const free = () => undefined
 
 describe("Ledger", () => {
   it("is settled when every call has its answer, and when there is none", () => {
@@ -81,7 +87,7 @@ describe("Ledger", () => {
 
   it("lets the next owner run again what may run again, and gives the rest a receipt", () => {
     assert.deepStrictEqual(
-      Ledger.recovery(ledgerOf(1)).map((fact) =>
+      Ledger.recovery(ledgerOf(1), free).map((fact) =>
         fact.type === "call.started"
           ? [fact.type, fact.data.attempt]
           : fact.type === "call.receipt"
@@ -101,23 +107,32 @@ describe("Ledger", () => {
     const lost = Ledger.askable(ledgerOf(1), () => true)
     assert.deepStrictEqual([...lost], [Ids.callId(1, 1, 2)])
     assert.deepStrictEqual(
-      Ledger.recovery(ledgerOf(1), lost).map(({ data }) => "callId" in data && data.callId),
+      Ledger.recovery(ledgerOf(1), free, lost).map(({ data }) => "callId" in data && data.callId),
       [Ids.callId(1, 1, 0), Ids.callId(1, 1, 1), Ids.callId(1, 1, 3)]
     )
     assert.isEmpty(Ledger.askable(ledgerOf(1), () => false))
     assert.isEmpty(Ledger.askable(ledgerOf(0), () => true))
   })
 
-  it("lets the next owner start what never started, whatever its effects", () => {
-    for (const fact of Ledger.recovery(ledgerOf(0))) {
-      assert.strictEqual(fact.type, "call.started")
-      assert.deepStrictEqual(fact.type === "call.started" && fact.data.attempt, 1)
-    }
+  it("leaves what never started to its turn, whatever its effects", () => {
+    assert.isEmpty(Ledger.recovery(ledgerOf(0), free))
+  })
+
+  it("neither starts nor runs again what must not run by the tools as they are now", () => {
+    const refuse = (call: Call.Call) => (call.effects === "queryable" ? undefined : `${call.name} is not to run`)
+    assert.deepStrictEqual(
+      Ledger.recovery(ledgerOf(0), refuse).map((fact) => fact.type === "call.completed" && fact.data.output),
+      ["tool_pure is not to run", "tool_idempotent is not to run", "tool_once is not to run"]
+    )
+    assert.deepStrictEqual(
+      Ledger.recovery(ledgerOf(1), refuse).map((fact) => fact.type === "call.receipt" && fact.data.outcome),
+      ["cancelled", "outcome-unknown", "outcome-unknown", "outcome-unknown"]
+    )
   })
 
   it("has nothing to recover in a settled ledger", () => {
     const ledger = ledgerOf(1)
     for (const call of ledger.calls) answer(ledger, call)
-    assert.isEmpty(Ledger.recovery(ledger))
+    assert.isEmpty(Ledger.recovery(ledger, free))
   })
 })

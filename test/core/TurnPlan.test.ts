@@ -4,8 +4,10 @@ import type { Json } from "@turnstep/core/Canonical"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
 import type { OpenTurn } from "@turnstep/core/OpenTurn"
+import type * as Start from "@turnstep/core/Start"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
 import type { Fact, Limits } from "@turnstep/core/TurnEvent"
+import * as Effect from "effect/Effect"
 import * as Log from "../fixtures/Log.ts"
 
 const limits: Limits = { maxSteps: 2 }
@@ -344,5 +346,105 @@ describe("TurnPlan", () => {
     assert.deepStrictEqual(end?.data.usage, { inputTokens: 20, outputTokens: 10 })
     assert.strictEqual(end?.data.steps, 2)
     assert.strictEqual(end?.data.messageId, "msg_1_2")
+  })
+
+  const rules: Start.Rules = { keyOf: () => "one", refusalOf: () => undefined, atOnce: 16 }
+  const local: Accept.PolicyOf = () => ({ effects: "once", domain: "local", exclusive: () => "one" })
+  const reachable = new Set(["local"] as const)
+
+  it("starts the next call of a key with the result of the one before, and none of it earlier", () => {
+    const log = running()
+    log.write(
+      Accept.withCalls(
+        log.state,
+        openTurn(log),
+        response([call("a", "pay"), call("b", "pay"), call("c", "read")]),
+        (tool) => (tool === "pay" ? { effects: "once", domain: "server", exclusive: () => "one" } : policyOf(tool))
+      )
+    )
+    const states = () => openTurn(log).ledger.calls.map(({ state }) => state)
+    assert.deepStrictEqual(states(), ["started", "registered", "started"])
+    const keyOf: Start.Rules["keyOf"] = ({ name }) => (name === "pay" ? "one" : undefined)
+    const second = done(Ids.callId(1, 1, 2))
+    assert.isEmpty(TurnPlan.startNext(openTurn(log), [second], { ...rules, keyOf }))
+    const first = done(Ids.callId(1, 1, 0))
+    const next = TurnPlan.startNext(openTurn(log), [first], { ...rules, keyOf })
+    assert.deepStrictEqual(next, [{ type: "call.started", data: { callId: Ids.callId(1, 1, 1), attempt: 1 } }])
+    log.write([first, ...next])
+    assert.deepStrictEqual(states(), ["answered", "started", "started"])
+  })
+
+  it("starts no more calls at once than there is room, in the order of the response", () => {
+    const log = running()
+    const many = Array.from({ length: 5 }, (_, index) => call(`c${index}`))
+    log.write(Accept.withCalls(log.state, openTurn(log), response(many), policyOf, { atOnce: 2 }))
+    const started = () => openTurn(log).ledger.calls.flatMap(({ state }, index) => (state === "started" ? [index] : []))
+    assert.deepStrictEqual(started(), [0, 1])
+    const result = done(Ids.callId(1, 1, 1))
+    log.write([result, ...TurnPlan.startNext(openTurn(log), [result], { ...rules, keyOf: () => undefined, atOnce: 2 })])
+    assert.deepStrictEqual(started(), [0, 2])
+  })
+
+  it("stops the calls of a domain inside a batch when its failures are spent", () => {
+    const log = running({ maxSteps: 2, failureLimit: 2 })
+    const many = Array.from({ length: 4 }, (_, index) => call(`c${index}`, "edit", { index }))
+    log.write(Accept.withCalls(log.state, openTurn(log), response(many), local, { reachable }))
+    for (const index of [0, 1]) {
+      const failed: Fact = {
+        type: "call.completed",
+        data: { callId: Ids.callId(1, 1, index), isFailure: true, output: "away", ms: 1 }
+      }
+      log.write([failed, ...TurnPlan.startNext(openTurn(log), [failed], rules)])
+    }
+    const { calls } = openTurn(log).ledger
+    assert.deepStrictEqual(
+      calls.map(({ state }) => state),
+      ["answered", "answered", "refused", "refused"]
+    )
+    assert.match(String(calls[3]?.answer?.output), /2 calls of local tools have failed in a row/)
+  })
+
+  it("starts nothing that a person must approve, and nothing at the user's, unless it is known to be free", () => {
+    const asking: Record<string, ReturnType<Accept.PolicyOf>> = {
+      always: { effects: "once", domain: "server", needsApproval: true },
+      decides: { effects: "pure", domain: "server", needsApproval: () => Effect.succeed(false) },
+      never: { effects: "once", domain: "server", needsApproval: false },
+      client: { effects: "pure", domain: "client" },
+      local: { effects: "pure", domain: "local" },
+      desktop: { effects: "pure", domain: "desktop" },
+      plugin: { effects: "pure", domain: "plugin" }
+    }
+    const names = Object.keys(asking)
+    const startedOf = (known: Accept.Known) => {
+      const log = running()
+      const made = response(names.map((name) => call(name, name)))
+      const { facts, runnable } = accepted(
+        Accept.withCalls(log.state, openTurn(log), made, (tool) => asking[tool], known)
+      )
+      log.write(facts)
+      for (const { answer, name, state } of openTurn(log).ledger.calls) {
+        if (state === "refused")
+          assert.match(String(answer?.output), new RegExp(`not executed: ${name} (needs|is exec)`))
+      }
+      return runnable.map(({ name }) => name)
+    }
+    assert.deepStrictEqual(startedOf({}), ["never"])
+    // Only a rule can find a call free: what always needs a person does.
+    const free = new Set(names.map((_, index) => Ids.callId(1, 1, index)))
+    assert.deepStrictEqual(startedOf({ free }), ["decides", "never"])
+  })
+
+  it("answers the calls beyond the limit of a response in words", () => {
+    for (const [bounds, limit] of [
+      [limits, 128],
+      [{ ...limits, callLimit: 3 }, 3]
+    ] as const) {
+      const log = running(bounds)
+      const many = Array.from({ length: limit + 2 }, (_, index) => call(`c${index}`))
+      const facts = Accept.withCalls(log.state, openTurn(log), response(many), policyOf, { atOnce: 1000 })
+      assert.lengthOf(accepted(facts).runnable, limit)
+      assert.match(String(outputOf(facts, Ids.callId(1, 1, limit))), new RegExp(`a response may make ${limit} calls`))
+      log.write(facts)
+    }
   })
 })

@@ -224,7 +224,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "packages/core/src/FailureBudget.ts",
     find: "?? 0) >= limit",
     put: "?? 0) >= Infinity",
-    suites: [engine]
+    suites: ["test/core/FailureBudget.test.ts"]
   },
   {
     name: "batch-allowance",
@@ -233,6 +233,87 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "if (results.length < 2 ||",
     put: "if (results.length > 0 ||",
     suites: ["test/core/ToolOutput.test.ts"]
+  },
+  // What nobody may run unasked, and what a stopped tool leaves
+  {
+    name: "unasked",
+    does: "a tool that needs an approval runs without one",
+    file: "packages/core/src/Consent.ts",
+    find: "if (needsApproval === false || (needsApproval !== true && isFree)) return undefined",
+    put: "return undefined",
+    suites: ["test/core/TurnPlan.test.ts"]
+  },
+  {
+    name: "unasked-rule",
+    does: "a rule for approvals that fails is taken for a no",
+    file: "packages/runtime/src/Approval.ts",
+    find: "return exit.value.value === false ? [callId] : []",
+    put: "return exit.value.value === false ? [callId] : []\n      if (Option.isSome(exit)) return [callId]",
+    suites: [engine]
+  },
+  {
+    name: "unasked-again",
+    does: "the next owner runs what must be approved by now",
+    file: "packages/core/src/Ledger.ts",
+    find: "const refusal = refusalOf(call)",
+    put: "const refusal = [refusalOf].length > 1 ? refusalOf(call) : undefined",
+    suites: ["test/core/Ledger.test.ts"]
+  },
+  {
+    name: "early-starts",
+    does: "calls that wait for their key are recorded as started",
+    file: "packages/core/src/Start.ts",
+    find: "if (isHeld || free <= 0) return []",
+    put: "if ([isHeld].length > 1 || free <= 0) return []",
+    suites: [engine]
+  },
+  {
+    name: "last-words",
+    does: "what a tool committed while its Turn was stopped is lost",
+    file: "packages/runtime/src/Step.ts",
+    find: "onLastWords: (facts) => Effect.sync(() => void unrecorded.push(...facts))",
+    put: "onLastWords: () => Effect.void",
+    suites: [engine]
+  },
+  {
+    name: "last-minute",
+    does: "what a tool committed in its grace is called unknown",
+    file: "packages/runtime/src/ToolStop.ts",
+    find: "return committed === undefined ? Option.none() : Option.some(Exit.succeed(committed))",
+    put: "return Option.none()",
+    suites: [engine]
+  },
+  {
+    name: "late-answer",
+    does: "what a tool committed after it was left behind is told to nobody",
+    file: "packages/runtime/src/ToolRun.ts",
+    find: "if (isStopped && committed === undefined) return",
+    put: "if (isStopped) return",
+    suites: [engine]
+  },
+  {
+    name: "salvage",
+    does: "results that are there when the process lets go are not recorded",
+    file: "packages/runtime/src/Turn.ts",
+    find: "if (ending === undefined) return owner.salvage(results)",
+    put: "if (ending === undefined) return Effect.void",
+    suites: [engine]
+  },
+  {
+    name: "settle-drops",
+    does: "results that are there when a Turn is stopped are not recorded",
+    file: "packages/runtime/src/Turn.ts",
+    find: "owner.decide(() => results),",
+    put: "Effect.void,",
+    suites: [engine]
+  },
+  {
+    name: "left-behind-key",
+    does: "the work of a tool that did not stop is done a second time beside it",
+    file: "packages/runtime/src/CallRoom.ts",
+    find: "if (!isAlike && (key === undefined || key !== held)) continue",
+    put: "continue",
+    suites: [engine]
   },
   // The gate in front of the model
   {
@@ -347,8 +428,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "once-again",
     does: "the next owner runs a once-only tool a second time",
     file: "packages/core/src/Ledger.ts",
-    find: "const mayRun = call.attempt === 0 || mayRunAgain(call.effects)",
-    put: "const mayRun = true",
+    find: "mayRunAgain(effects) && refusal === undefined",
+    put: "refusal === undefined",
     suites: [model]
   },
   {
@@ -363,8 +444,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "effects-before-the-record",
     does: "a call with effects starts before its response is recorded",
     file: "packages/runtime/src/Step.ts",
-    find: 'call.effects === "pure" ? ran : Effect.andThen(saved, ran)',
-    put: "ran",
+    find: 'call.effects === "pure" ? placed : Effect.andThen(written, placed)',
+    put: "placed",
     suites: [engine]
   },
   {
@@ -499,8 +580,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "mcp-outcome",
     does: "a payment whose server died is told to have failed",
     file: "packages/runtime/src/ToolRun.ts",
-    find: "if (ToolAnswer.isUnknown(exit.value) && ",
-    put: "if (false && ",
+    find: "ToolAnswer.isUnknown(exit) && ",
+    put: "false && ",
     suites: [mcp]
   },
   {

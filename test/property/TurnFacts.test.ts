@@ -119,7 +119,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
     if (open.length === 0) return log.write(TurnPlan.nextStep(log.state, turn, 0))
     const call = pick(open)
     if (draw(6) === 0) return log.write([Call.receipt(call, "timed-out")])
-    if (draw(10) === 0) return log.write(Ledger.recovery(turn.ledger))
+    if (draw(10) === 0) return log.write(Ledger.recovery(turn.ledger, () => undefined))
     log.write([
       { type: "call.completed", data: { callId: call.callId, isFailure: draw(2) === 0, output: pick(params), ms: 1 } }
     ])

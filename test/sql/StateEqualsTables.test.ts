@@ -66,7 +66,7 @@ const play = Effect.fnUntraced(function* (tape: ReadonlyArray<number>) {
     }
     const open = Ledger.openCalls(turn.ledger)
     if (open.length === 0) return TurnPlan.nextStep(state, turn, 0)
-    if (draw(8) === 0) return Ledger.recovery(turn.ledger)
+    if (draw(8) === 0) return Ledger.recovery(turn.ledger, () => undefined)
     const answered = open.slice(0, 1 + draw(open.length))
     const results = answered.map((call) =>
       draw(4) === 0 ? Call.receipt(call, "timed-out") : Owned.result(call.callId)

@@ -10,11 +10,14 @@
 import type { Json } from "./Canonical.ts"
 import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
+import * as Call from "./Call.ts"
 import * as Canonical from "./Canonical.ts"
+import * as Consent from "./Consent.ts"
 import * as FailureBudget from "./FailureBudget.ts"
 import * as Ids from "./Ids.ts"
 import type { OpenTurn } from "./OpenTurn.ts"
 import type { SessionState } from "./SessionState.ts"
+import * as Start from "./Start.ts"
 import type { ToolPolicy } from "./ToolPolicy.ts"
 import type { AssistantPart } from "./Transcript.ts"
 import * as Transcript from "./Transcript.ts"
@@ -37,18 +40,35 @@ export type ResponsePart = PartOptions &
   )
 
 /** What is known of a called tool: `undefined` for a tool that does not exist. */
-export type PolicyOf = (tool: string) => Pick<ToolPolicy, "effects" | "domain"> | undefined
+export type PolicyOf = (
+  tool: string
+) => (Pick<ToolPolicy, "effects" | "domain"> & Partial<Pick<ToolPolicy, "needsApproval" | "exclusive">>) | undefined
+
+/** What is known of the calls of one response when it is accepted. */
+export interface Known {
+  /** The calls of tools that decide from case to case which need no approval. */
+  readonly free?: ReadonlySet<Ids.CallId> | undefined
+  readonly reachable?: Consent.Known["reachable"]
+  /** Why a call must not run as things stand in this process, in words for the model. */
+  readonly refusalOf?: Start.Rules["refusalOf"] | undefined
+  readonly atOnce?: number | undefined
+}
+
+/** Calls of one response that are run or answered one by one, unless the agent says otherwise. */
+export const defaultCallLimit = 128
 
 /**
  * Facts that accept a response with calls (P1). Calls that must not run are answered in the same write: the tool does
- * not exist, the arguments are not JSON, the response was cut off before it was finished, its domain is out of use. When
- * the calls would only repeat what is known, none of them runs and the Turn is tripped (P4).
+ * not exist, the arguments are not JSON, the response was cut off before it was finished, it asks for too many calls, a person
+ * would have to approve it, its domain is out of use. Of the others those are started whose turn has come (`Start`). When the
+ * calls would only repeat what is known, none of them runs and the Turn is tripped (P4).
  */
 export const withCalls = (
   state: SessionState,
   turn: OpenTurn,
   response: Response,
-  policyOf: PolicyOf
+  policyOf: PolicyOf,
+  known: Known = {}
 ): ReadonlyArray<Fact> => {
   const parts = storedParts(state, turn, response)
   const given = response.parts.filter((part) => part.type === "tool-call")
@@ -69,8 +89,13 @@ export const withCalls = (
         effects: policy?.effects ?? "pure",
         ...(domain === "server" ? {} : { domain })
       }
-      const why = refusal(turn, written, policy, response.finishReason)
-      return { data, name, argsDigest: data.argsDigest, effects: data.effects, domain, refusal: why }
+      const call = { ...data, domain, state: "registered" } as const
+      const why =
+        refusal(turn, { ...written, index }, policy, response.finishReason, {
+          isFree: known.free?.has(callId),
+          reachable: known.reachable
+        }) ?? known.refusalOf?.(call)
+      return { ...call, data, exclusive: policy?.exclusive, refusal: why }
     })
   const facts: ReadonlyArray<Fact> = [
     answerAdded(turn, parts, figuresOf(response)),
@@ -84,17 +109,14 @@ export const withCalls = (
     }))
     return [...facts, repeatedFact(turn, "tripped", loop, Breaker.reason(loop)), ...receipts]
   }
-  return [
-    ...facts,
-    ...asked.flatMap(({ data: { callId }, refusal }): ReadonlyArray<Fact> =>
-      refusal === undefined
-        ? []
-        : [{ type: "call.completed", data: { callId, isFailure: true, output: refusal, ms: 0 } }]
-    ),
-    ...asked.flatMap(({ data: { callId }, refusal }): ReadonlyArray<Fact> =>
-      refusal === undefined ? [{ type: "call.started", data: { callId, attempt: 1 } }] : []
-    )
-  ]
+  const refusals = new Map(asked.map(({ callId, refusal }) => [callId, refusal]))
+  const keys = new Map(asked.map(({ callId, exclusive, params }) => [callId, exclusive?.(params)]))
+  const begun = Start.next(asked, new Set(), {
+    keyOf: ({ callId }) => keys.get(callId),
+    refusalOf: ({ callId }) => refusals.get(callId),
+    atOnce: known.atOnce ?? Start.defaultAtOnce
+  })
+  return [...facts, ...begun.filter(Call.isAnswering), ...begun.filter((fact) => !Call.isAnswering(fact))]
 }
 
 /** Facts that accept a final answer: the message and the end of its step. */
@@ -172,9 +194,10 @@ const cutOff: ReadonlySet<string> = new Set(["length", "content-filter", "error"
 /** Why a call must not run, in words for the model. */
 const refusal = (
   turn: OpenTurn,
-  call: { readonly name: string; readonly params: Json },
+  call: { readonly name: string; readonly params: Json; readonly index: number },
   policy: ReturnType<PolicyOf>,
-  finishReason: string
+  finishReason: string,
+  known: Consent.Known
 ): string | undefined => {
   if (cutOff.has(finishReason)) {
     return (
@@ -182,11 +205,16 @@ const refusal = (
       "Send it again with less text in the arguments."
     )
   }
+  const { callLimit = defaultCallLimit, failureLimit } = turn.limits
+  if (call.index >= callLimit) {
+    return `This call was not executed: a response may make ${callLimit} calls. Make the others when you have read these results.`
+  }
   if (policy === undefined) return `This call was not executed: there is no tool named "${call.name}".`
   if (!isRecord(call.params)) {
     return "This call was not executed: its arguments are not a JSON object. Send valid JSON that fits the tool's schema."
   }
-  return FailureBudget.isSpent(turn.failures, policy.domain, turn.limits.failureLimit)
-    ? FailureBudget.refusal(call.name, policy.domain, turn.limits.failureLimit)
-    : undefined
+  return (
+    Consent.refusal(call.name, policy, known) ??
+    FailureBudget.refused(turn.failures, call.name, policy.domain, failureLimit)
+  )
 }

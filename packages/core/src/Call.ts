@@ -10,7 +10,17 @@ import type { Domain, EffectClass } from "./ToolPolicy.ts"
 import type * as Transcript from "./Transcript.ts"
 import type { Fact } from "./TurnEvent.ts"
 
-/** A registered call. `attempt` is 0 until it is started. */
+/**
+ * How far a call has come.
+ *
+ * - `registered`: it is recorded and waits for its start
+ * - `started`: its tool may be running; `Call.attempt` says for which time
+ * - `refused`: it was answered without being started
+ * - `answered`: it was started and has its answer
+ */
+export type State = "registered" | "started" | "refused" | "answered"
+
+/** A call of the open step. `attempt` counts its starts. */
 export interface Call {
   readonly callId: CallId
   readonly wireId: string
@@ -19,6 +29,7 @@ export interface Call {
   readonly argsDigest: string
   readonly effects: EffectClass
   readonly domain: Domain
+  state: State
   attempt: number
   answer: Answer | undefined
 }
@@ -68,9 +79,12 @@ export const answerOf = ({ name, wireId }: Call, fact: Answering): Answer => {
   }
 }
 
-/** The receipt of one call that will get no result of its own. */
-export const receipt = (call: Call, cause: Receipt.Cause): Extract<Fact, { readonly type: "call.receipt" }> => {
-  const outcome = Receipt.outcomeOf({ isStarted: call.attempt > 0, effects: call.effects }, cause)
+/** The receipt of one open call that will get no result of its own. */
+export const receipt = (
+  call: Pick<Call, "callId" | "name" | "effects" | "state">,
+  cause: Receipt.Cause
+): Extract<Fact, { readonly type: "call.receipt" }> => {
+  const outcome = Receipt.outcomeOf({ isStarted: call.state === "started", effects: call.effects }, cause)
   return {
     type: "call.receipt",
     data: { callId: call.callId, outcome, text: Receipt.textFor(call.name, outcome) }

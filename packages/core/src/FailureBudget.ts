@@ -36,7 +36,14 @@ export const observe = (budget: FailureBudget, domain: Domain, isFailure: boolea
 export const isSpent = (budget: FailureBudget, domain: Domain, limit: number = defaultLimit): boolean =>
   (budget.get(domain)?.longest ?? 0) >= limit
 
-/** What the model reads instead of a result. */
-export const refusal = (tool: string, domain: Domain, limit: number = defaultLimit): string =>
-  `This call was not executed: ${limit} calls of ${domain} tools have failed in a row, so no ${domain} tool is used any more ` +
-  `in this turn, ${tool} included. Do without them, or say what you could not do.`
+/** What the model reads instead of a result of a domain that is out of use; `undefined` while it is in use. */
+export const refused = (
+  budget: FailureBudget,
+  tool: string,
+  domain: Domain,
+  limit: number = defaultLimit
+): string | undefined =>
+  isSpent(budget, domain, limit)
+    ? `This call was not executed: ${limit} calls of ${domain} tools have failed in a row, so no ${domain} tool is used any more ` +
+      `in this turn, ${tool} included. Do without them, or say what you could not do.`
+    : undefined

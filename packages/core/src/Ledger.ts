@@ -10,6 +10,7 @@ import type * as Breaker from "./Breaker.ts"
 import * as Call from "./Call.ts"
 import type { CallId } from "./Ids.ts"
 import type * as Receipt from "./Receipt.ts"
+import * as Start from "./Start.ts"
 import * as ToolOutput from "./ToolOutput.ts"
 import { mayRunAgain } from "./ToolPolicy.ts"
 import type * as Transcript from "./Transcript.ts"
@@ -37,6 +38,7 @@ export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
     argsDigest: data.argsDigest,
     effects: data.effects,
     domain: data.domain ?? "server",
+    state: "registered",
     attempt: 0,
     answer: undefined
   }
@@ -45,21 +47,33 @@ export const open = (ledger: Ledger, data: DataOf<"call.requested">): void => {
   ledger.open++
 }
 
+/** Counts a start of an open call. */
+export const start = (call: Call.Call, attempt: number): void => {
+  call.attempt = attempt
+  call.state = "started"
+}
+
+/** Whether a call of the batch has ever been started. */
+export const hasStarted = ({ calls }: Ledger): boolean => calls.some(({ attempt }) => attempt > 0)
+
 /** Strikes an open call off (L1). */
 export const close = (ledger: Ledger, call: Call.Call, answer: Call.Answer): void => {
   call.answer = answer
+  call.state = call.state === "started" ? "answered" : "refused"
   ledger.open--
 }
 
 /** The call, if it is open; `undefined` means it is answered or was never opened (L1). */
 export const openCall = (ledger: Ledger, callId: CallId): Call.Call | undefined => {
   const call = ledger.byId.get(callId)
-  return call?.answer === undefined ? call : undefined
+  return call !== undefined && isOpen(call) ? call : undefined
 }
 
 /** Calls that have no answer yet. */
-export const openCalls = (ledger: Ledger): ReadonlyArray<Call.Call> =>
-  ledger.calls.filter((call) => call.answer === undefined)
+export const openCalls = (ledger: Ledger): ReadonlyArray<Call.Call> => ledger.calls.filter(isOpen)
+
+/** Whether a call has no answer yet. */
+const isOpen = ({ state }: Call.Call): boolean => state === "registered" || state === "started"
 
 export const isSettled = (ledger: Ledger): boolean => ledger.open === 0
 
@@ -78,12 +92,12 @@ export const answered = (
 
 /** The round that answered calls are to the `Breaker`. */
 export const round = (calls: ReadonlyArray<Call.Call & { answer: Call.Answer }>): ReadonlyArray<Breaker.Answered> =>
-  calls.map(({ answer: { isFailure, output, resultDigest }, argsDigest, attempt, domain, effects, name }) => ({
+  calls.map(({ answer: { isFailure, output, resultDigest }, argsDigest, domain, effects, name, state }) => ({
     name,
     argsDigest,
     effects,
     domain,
-    refusal: attempt === 0 ? ToolOutput.toText(output) : undefined,
+    refusal: state === "refused" ? ToolOutput.toText(output) : undefined,
     isFailure,
     result: output,
     digest: resultDigest
@@ -126,21 +140,30 @@ export const receipts = (
   openCalls(ledger).map((call) => Call.receipt(call, cause))
 
 /**
- * What the next owner does with the calls a dead one left open (mechanism C3): a call that was never started is started,
- * one that may run again runs again under the same key, one that can be asked for is left open until it was, any other gets
- * a receipt that says its outcome is unknown.
+ * What the next owner does with the calls a dead one left open (mechanism C3): a call that may run again runs again under the
+ * same key, one that can be asked for is left open until it was, any other that was started gets a receipt that says its
+ * outcome is unknown. What was never started stays registered: it starts when its turn comes (`Start`), unless `refusalOf`
+ * says in words why it must not run, by the tools as they are now.
  */
-export const recovery = (ledger: Ledger, toAsk: ReadonlySet<CallId> = new Set()): ReadonlyArray<Fact> =>
+export const recovery = (
+  ledger: Ledger,
+  refusalOf: (call: Call.Call) => string | undefined,
+  toAsk: ReadonlySet<CallId> = new Set()
+): ReadonlyArray<Fact> =>
   openCalls(ledger).flatMap((call): ReadonlyArray<Fact> => {
-    const mayRun = call.attempt === 0 || mayRunAgain(call.effects)
-    if (mayRun) return [{ type: "call.started", data: { callId: call.callId, attempt: call.attempt + 1 } }]
-    return toAsk.has(call.callId) ? [] : [Call.receipt(call, "lost")]
+    const { attempt, callId, effects, state } = call
+    if (toAsk.has(callId)) return []
+    const refusal = refusalOf(call)
+    if (state === "registered") return refusal === undefined ? [] : [Start.refused(callId, refusal)]
+    return mayRunAgain(effects) && refusal === undefined
+      ? [{ type: "call.started", data: { callId, attempt: attempt + 1 } }]
+      : [Call.receipt(call, "lost")]
   })
 
 /** The calls that a dead owner started and whose tools can tell what became of them. */
 export const askable = (ledger: Ledger, canTell: (tool: string) => boolean): ReadonlySet<CallId> =>
   new Set(
-    openCalls(ledger).flatMap(({ attempt, callId, effects, name }) =>
-      attempt > 0 && effects === "queryable" && canTell(name) ? [callId] : []
+    openCalls(ledger).flatMap(({ callId, effects, name, state }) =>
+      state === "started" && effects === "queryable" && canTell(name) ? [callId] : []
     )
   )

@@ -171,7 +171,7 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
       if (state.turn?.tripped !== undefined) throw new IllegalFact(fact, "the Turn is tripped")
       if (fact.data.attempt !== call.attempt + 1) throw new IllegalFact(fact, "attempts are numbered in order")
       if (call.effects === "once" && fact.data.attempt > 1) throw new IllegalFact(fact, "it must never run twice")
-      call.attempt = fact.data.attempt
+      Ledger.start(call, fact.data.attempt)
       return
     }
     case "call.completed":
@@ -268,7 +268,7 @@ const answer = (state: SessionState, fact: Call.Answering): void => {
   if (fact.type === "call.completed" && fact.data.received !== undefined) {
     turn.reads.push({ wireId: call.wireId, ...fact.data.received })
   }
-  if (call.attempt > 0) {
+  if (call.state === "answered") {
     turn.failures = FailureBudget.observe(turn.failures, call.domain, given.outcome !== "ok")
   }
   if (!Ledger.isSettled(turn.ledger)) return
@@ -311,7 +311,7 @@ const trip = (state: SessionState, fact: FactOf<"guard.repeated">): void => {
   const turn = turnOf(state, fact, fact.data.turnId)
   if (turn.step?.step !== fact.data.step || turn.step.state !== "accepted" || turn.tripped !== undefined)
     throw new IllegalFact(fact, "no calls are asked for")
-  if (turn.ledger.calls.some(({ attempt }) => attempt > 0)) throw new IllegalFact(fact, "a call was started")
+  if (Ledger.hasStarted(turn.ledger)) throw new IllegalFact(fact, "a call was started")
   turn.tripped = fact.data
 }
 

@@ -13,7 +13,8 @@ import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
 
@@ -106,9 +107,17 @@ export const DurableRead = Context.Reference<((params: Json) => string) | undefi
   defaultValue: () => undefined
 })
 
+/**
+ * Whether a call must be approved by a person. `params` are the arguments as the model wrote them; it fails where they do not
+ * fit the tool, or where the tool's own rule fails.
+ */
+export type NeedsApproval = (params: Json, context: Tool.NeedsApprovalContext) => Effect.Effect<boolean, unknown>
+
 export interface ToolPolicy {
   readonly effects: EffectClass
   readonly domain: Domain
+  /** The tool's `needsApproval`: always, never, or as its rule says for the call. */
+  readonly needsApproval: boolean | NeedsApproval
   /** `undefined`: results are compared as they are. */
   readonly normalise: ((result: Json) => Json) | undefined
   readonly timeout: Duration.Duration
@@ -134,6 +143,7 @@ export const of = (tool: Tool.Any): ToolPolicy => {
   return {
     effects,
     domain: Context.get(annotations, Domain),
+    needsApproval: approvalOf(tool),
     normalise: Context.get(annotations, Normalise) ?? (effects === "pure" ? undefined : Noise.mask),
     timeout: Duration.fromInputUnsafe(Context.get(annotations, Timeout)),
     output: Context.get(annotations, Output),
@@ -142,6 +152,25 @@ export const of = (tool: Tool.Any): ToolPolicy => {
     retry: mayRunAgain(effects) ? Context.get(annotations, Retry) : undefined,
     query: effects === "queryable" ? Context.get(annotations, Query) : undefined
   }
+}
+
+/** The need for an approval, in each form that `effect/ai` has for it. */
+const approvalOf = (tool: Tool.Any): boolean | NeedsApproval => {
+  const { needsApproval, parametersSchema } = tool as Tool.Any & {
+    readonly needsApproval?: boolean | Tool.NeedsApprovalFunction<Schema.Constraint> | undefined
+  }
+  if (typeof needsApproval !== "function") return needsApproval ?? false
+  // What the schema needs is part of the agent's needs, and in the context that the rule is asked with.
+  const decode = Schema.isSchema(parametersSchema)
+    ? (Schema.decodeUnknownEffect(parametersSchema) as (params: unknown) => Effect.Effect<unknown, unknown>)
+    : Effect.succeed
+  return (params, context) =>
+    Effect.flatMap(decode(params), (decoded) =>
+      Effect.suspend(() => {
+        const needed = needsApproval(decoded, context)
+        return Effect.isEffect(needed) ? needed : Effect.succeed(needed)
+      })
+    )
 }
 
 const keyOf =
@@ -156,6 +185,7 @@ const keyOf =
 export const unknownTool: ToolPolicy = {
   effects: "pure",
   domain: "server",
+  needsApproval: false,
   normalise: undefined,
   timeout: Duration.zero,
   output: "slim",

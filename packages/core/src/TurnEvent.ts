@@ -40,7 +40,9 @@ export const Limits = Schema.Struct({
   /** How often the same calls may be asked for in a row (`Breaker`). */
   repeatedToolCallLimit: Schema.optionalKey(Count),
   /** Failures in a row after which a domain is out of use (`FailureBudget`). */
-  failureLimit: Schema.optionalKey(Count)
+  failureLimit: Schema.optionalKey(Count),
+  /** Calls of one response that are run; the others are answered in words. */
+  callLimit: Schema.optionalKey(Count)
 })
 export type Limits = typeof Limits.Type
 

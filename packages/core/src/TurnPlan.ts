@@ -10,12 +10,15 @@
 import * as Accept from "./Accept.ts"
 import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
+import * as Call from "./Call.ts"
+import * as FailureBudget from "./FailureBudget.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
 import type { Cause } from "./Receipt.ts"
 import type { OpenTurn } from "./OpenTurn.ts"
 import type { SessionState } from "./SessionState.ts"
+import * as Start from "./Start.ts"
 import * as ToolOutput from "./ToolOutput.ts"
 import type { Fact, Failure, Limit, Limits } from "./TurnEvent.ts"
 import { addUsage } from "./TurnEvent.ts"
@@ -63,6 +66,22 @@ export const nextStep = (
   ]
 }
 
+/** Starts and refusals of calls that wait, when `results` of their batch are written before (`Start`, mechanism D4). */
+export const startNext = (turn: OpenTurn, results: ReadonlyArray<Fact>, rules: Start.Rules): ReadonlyArray<Fact> => {
+  const answers = results.filter(Call.isAnswering)
+  const failures = answers.reduce((budget, fact) => {
+    const call = turn.ledger.byId.get(fact.data.callId)
+    return call?.state === "started"
+      ? FailureBudget.observe(budget, call.domain, Call.answerOf(call, fact).outcome !== "ok")
+      : budget
+  }, turn.failures)
+  return Start.next(turn.ledger.calls, new Set(answers.map(({ data }) => data.callId)), {
+    ...rules,
+    refusalOf: (call) =>
+      rules.refusalOf(call) ?? FailureBudget.refused(failures, call.name, call.domain, turn.limits.failureLimit)
+  })
+}
+
 /** The results of an open step that are shown shorter, because they are too much together (mechanism E1). */
 const shownShorter = (turn: OpenTurn, unrecorded: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   if (turn.step?.state !== "accepted") return []
@@ -88,16 +107,16 @@ export const maxTakeovers = 3
 
 /**
  * Facts with which an owner takes up an open Turn (mechanism C3); `wasLeft` when its former owner died. `undefined` when too
- * many have died over it: whatever it does then, it is not to be tried again. Calls `toAsk` stay open: their tools are asked.
+ * many have died over it: whatever it does then, it is not to be tried again. `recovery` settles or starts again what it had begun (`Ledger.recovery`).
  */
 export const takeUp = (
   turn: OpenTurn,
   wasLeft: boolean,
-  toAsk?: ReadonlySet<Ids.CallId>
+  recovery: ReadonlyArray<Fact> = []
 ): ReadonlyArray<Fact> | undefined => {
   if (wasLeft && turn.takeovers >= maxTakeovers) return undefined
   const claimed: ReadonlyArray<Fact> = wasLeft ? [{ type: "worker.claimed", data: { turnId: turn.id } }] : []
-  return [...claimed, ...Ledger.recovery(turn.ledger, toAsk)]
+  return [...claimed, ...recovery]
 }
 
 /** Times storage may refuse what a step has to record: each may have cost a response. Then the Turn ends. */

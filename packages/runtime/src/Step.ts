@@ -6,6 +6,7 @@
  * - S1. A call that may have effects starts only when its response is recorded.
  * - S2. A result is recorded as soon as it is there while others of its batch still run; the last ones wait for the record
  *   that requests the next step. A result that is not recorded yet is in `unrecorded`, never only in a fiber.
+ * - S3. A call that waits for its key or for room is started in the write of the result that lets it: no write is spent on it.
  */
 import * as Call from "@turnstep/core/Call"
 import * as Budget from "@turnstep/core/Budget"
@@ -14,11 +15,15 @@ import * as DurableRead from "@turnstep/core/DurableRead"
 import type { CallId } from "@turnstep/core/Ids"
 import type { OpenTurn } from "@turnstep/core/OpenTurn"
 import * as SpillStore from "@turnstep/core/SpillStore"
+import type * as Start from "@turnstep/core/Start"
 import * as Transcript from "@turnstep/core/Transcript"
 import type { Fact } from "@turnstep/core/TurnEvent"
+import * as TurnPlan from "@turnstep/core/TurnPlan"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import * as Semaphore from "effect/Semaphore"
+import { CallRoom } from "./CallRoom.ts"
 import type { EventHub } from "./EventHub.ts"
 import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
@@ -90,16 +95,80 @@ const textsFor = Effect.fnUntraced(function* ({ sessionId }: Owner, turn: OpenTu
   return DurableRead.withTexts(new Map(found.flat()))
 })
 
-/** Runs the open calls of the batch side by side and leaves the last results in `unrecorded` (S1, S2). */
-export const runCalls = (
+/** What a call of the batch must wait for, or be refused by, beside the tools of its kind (`core/Start`). */
+export const rulesOf = Effect.fnUntraced(function* ({ config, owner }: Pick<StepContext, "config" | "owner">) {
+  const room = yield* CallRoom
+  const now = yield* Clock.currentTimeMillis
+  const keys = new Map<CallId, string | undefined>()
+  const keyOf: Start.Rules["keyOf"] = ({ callId, name, params }) => {
+    if (!keys.has(callId)) keys.set(callId, config.policies.get(name)?.exclusive(params))
+    return keys.get(callId)
+  }
+  const rules: Start.Rules = {
+    keyOf,
+    refusalOf: (call) => room.refusalOf(owner.sessionId, call, keyOf(call), now),
+    atOnce: room.atOnce
+  }
+  return rules
+})
+
+/**
+ * Runs the open calls of the batch, each when it is started, and leaves the last results in `unrecorded` (S1, S2). What waits
+ * for its start is started in the write of a result (S3).
+ */
+export const runCalls = Effect.fnUntraced(function* (
   context: StepContext,
   calls: ReadonlyArray<Call.Call>,
   saved: Effect.Effect<void, WriteError>
-): Effect.Effect<void, WriteError> => {
-  const { config, hub, owner, toAsk } = context
-  const settle = settler(context, calls.length)
-  const inTurn = queues()
-  const run = (call: Call.Call) => {
+) {
+  const { config, hub, owner, toAsk, unrecorded } = context
+  const room = yield* CallRoom
+  const { keyOf } = yield* rulesOf(context)
+  const waiting = new Map(
+    calls.flatMap(({ callId, state }) =>
+      state === "registered" ? [[callId, Deferred.makeUnsafe<Begun>()] as const] : []
+    )
+  )
+  let left = calls.length
+  let isRecording = false
+
+  /** Records what is there, and starts what may start by it; what is refused is answered (S2, S3). */
+  const advance = Effect.gen(function* () {
+    const rules = yield* rulesOf(context)
+    let begun: ReadonlyArray<Fact> = []
+    // Not waited for: the write that requests the next step comes after it in any case.
+    const written = yield* owner.ahead(({ turn }) => {
+      const results = unrecorded.splice(0)
+      begun = turn === undefined || turn.cancelling !== undefined ? [] : TurnPlan.startNext(turn, results, rules)
+      return [...results, ...begun]
+    })
+    for (const fact of begun) {
+      if (fact.type === "call.completed") left--
+      if (fact.type !== "call.completed" && fact.type !== "call.started") continue
+      const call = waiting.get(fact.data.callId)
+      if (call !== undefined) yield* Deferred.succeed(call, fact.type === "call.started" ? { written } : "refused")
+    }
+  })
+
+  const record = Effect.gen(function* () {
+    isRecording = true
+    for (;;) {
+      if (left === 0 || unrecorded.length === 0) break
+      yield* advance
+    }
+    isRecording = false
+  })
+
+  const settle = (facts: ReadonlyArray<Fact>) =>
+    Effect.uninterruptible(
+      Effect.suspend(() => {
+        unrecorded.push(...facts)
+        left--
+        return left === 0 || isRecording ? Effect.void : record
+      })
+    )
+
+  const run = (call: Call.Call, written: Effect.Effect<void, WriteError>) => {
     const show = (progress: Json) => hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
     const answer = toAsk.has(call.callId) ? ToolRun.ask : ToolRun.run
     const ran = answer(config, owner.sessionId, call, {
@@ -107,20 +176,37 @@ export const runCalls = (
       onProgress: (progress) =>
         Effect.ignore(
           Effect.andThen(
-            saved,
+            written,
             Effect.sync(() => show(progress))
           )
         ),
       outputOf: owner.outputOf,
       onRetry: (attempt) => restarted(owner, call, attempt),
-      onLate: (late) => owner.aside(Effect.flatMap(late, (facts) => owner.decide(() => facts)))
+      onLate: (late) => owner.aside(Effect.flatMap(late, (facts) => owner.decide(() => facts))),
+      onLeft: (fiber) => room.leave(owner.sessionId, call, keyOf(call), fiber),
+      onLastWords: (facts) => Effect.sync(() => void unrecorded.push(...facts))
     })
-    const started = call.effects === "pure" ? ran : Effect.andThen(saved, ran)
-    const key = config.policies.get(call.name)?.exclusive(call.params)
-    return Effect.flatMap(key === undefined ? started : inTurn(key, started), settle)
+    const placed = room.hold(ran)
+    return Effect.flatMap(call.effects === "pure" ? placed : Effect.andThen(written, placed), settle)
   }
-  return Effect.forEach(calls, run, { concurrency: "unbounded", discard: true })
-}
+
+  // After a takeover nothing may be running whose result would start what waits.
+  if (waiting.size > 0 && waiting.size === calls.length) yield* advance
+  return yield* Effect.forEach(
+    calls,
+    (call) => {
+      const begun = waiting.get(call.callId)
+      if (begun === undefined) return run(call, saved)
+      return Effect.flatMap(Deferred.await(begun), (state) =>
+        state === "refused" ? Effect.void : run(call, state.written)
+      )
+    },
+    { concurrency: "unbounded", discard: true }
+  )
+})
+
+/** What has become of a call that waited: its start is on its way into the record, or it was answered without one. */
+type Begun = "refused" | { readonly written: Effect.Effect<void, WriteError> }
 
 /** Records that a call is started once more. In a Turn that has been told to stop nothing is: its end is waited for. */
 const restarted = (owner: Owner, { callId }: Call.Call, attempt: number) =>
@@ -130,36 +216,3 @@ const restarted = (owner: Owner, { callId }: Call.Call, attempt: number) =>
       Effect.flatten,
       Effect.andThen(Effect.suspend(() => (owner.state.turn?.cancelling === undefined ? Effect.void : Effect.never)))
     )
-
-/** Lets what has the same key through one after the other, in the order in which it came. */
-const queues = () => {
-  const doors = new Map<string, Semaphore.Semaphore>()
-  return <A, E, R>(key: string, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
-    const door = doors.get(key) ?? Semaphore.makeUnsafe(1)
-    doors.set(key, door)
-    return door.withPermits(1)(work)
-  }
-}
-
-/** Takes the results of a batch of `running` calls as they come (S2). */
-const settler = ({ owner, unrecorded }: StepContext, running: number) => {
-  let left = running
-  let isRecording = false
-  const record = Effect.gen(function* () {
-    isRecording = true
-    for (;;) {
-      if (left === 0 || unrecorded.length === 0) break
-      // Not waited for: the write that requests the next step comes after it in any case.
-      yield* Effect.asVoid(owner.ahead(() => unrecorded.splice(0)))
-    }
-    isRecording = false
-  })
-  return (facts: ReadonlyArray<Fact>) =>
-    Effect.uninterruptible(
-      Effect.suspend(() => {
-        unrecorded.push(...facts)
-        left--
-        return left === 0 || isRecording ? Effect.void : record
-      })
-    )
-}

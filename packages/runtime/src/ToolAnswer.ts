@@ -123,6 +123,7 @@ export const failureText = (call: Call.Call, cause: Cause.Cause<unknown>): strin
   }
   const failure = error.value
   if (AiError.isAiError(failure)) return failure.reason.message
-  if (failure instanceof Error && failure.message !== "") return failure.message
-  return ToolOutput.toText(Canonical.toJson(failure))
+  const message = typeof failure === "object" && failure !== null && "message" in failure ? failure.message : failure
+  // Anything else of it was meant for the application, not for the model.
+  return typeof message === "string" && message !== "" ? message : `${call.name} failed.`
 }

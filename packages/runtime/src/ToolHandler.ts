@@ -50,6 +50,8 @@ export interface ToolHandler {
     callKey: string,
     onProgress: (progress: Canonical.Json) => Effect.Effect<void>
   ) => Effect.Effect<Answer, unknown>
+  /** Turns a result that the handler has committed (`ToolCall.commit`) into its answer. */
+  readonly encode?: (result: unknown) => Effect.Effect<Answer, unknown>
 }
 
 /** Finds the handler of a tool in a context; `undefined` when the application has provided none. */
@@ -83,12 +85,20 @@ const make = (tool: Tool.Any, { decode, encode }: Schemas, { context, handler }:
           modelText:
             tool.toModelOutput === undefined ? undefined : Prompt.toolModelOutputToText(tool.toModelOutput(result))
         }))
-  /** A tool with `failureMode: "return"` answers with its failure; any other fails with it. */
+  /**
+   * A failure is the answer that its schema makes of it, in either failure mode: what the schema does not name goes nowhere.
+   * One that is not the schema's stays an error, of which the words alone are told (`ToolAnswer.failureText`).
+   */
   const failure = (error: unknown): Effect.Effect<Answer, unknown> => {
-    if (tool.failureMode !== "return" || AiError.isAiError(error)) return Effect.fail(error)
-    return Effect.map(encode(error, true), (output) => ({ isFailure: true, output }))
+    if (AiError.isAiError(error) || error instanceof OutcomeUnknown) return Effect.fail(error)
+    return encode(error, true).pipe(
+      Effect.map((output) => ({ isFailure: true, output })),
+      Effect.mapError((unfit) => (tool.failureMode === "return" ? unfit : error))
+    )
   }
   return {
+    encode: (result) =>
+      Effect.updateContext(success(result), (own: Context.Context<never>) => Context.merge(context, own)),
     run: (params, callKey, onProgress) => {
       const handlerContext: Toolkit.HandlerContext<Tool.Any> = {
         toolCallId: callKey,

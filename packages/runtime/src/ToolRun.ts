@@ -5,8 +5,9 @@
  * facts. Does not own: which calls run (`Accept.withCalls`), or the receipts of calls that were cut off (`Ledger`).
  *
  * - T1. Whatever the tool does, the Turn goes on: the failure is the model's to read, never the engine's to throw.
- * - T2. A tool that ignores being told to stop is left behind after a grace; it never holds the Turn. When it ends is
- *   recorded, with what it says then, and is no answer of its call.
+ * - T2. A tool that is told to stop has a grace: what it has committed by its end (`ToolCall.commit`) is its answer. One that
+ *   does not end in it is left behind and never holds the Turn; when it ends is recorded, with what it committed, and is no
+ *   answer of its call.
  * - T3. A call is run again only where that does no harm, and every attempt is recorded before it starts.
  */
 import * as Call from "@turnstep/core/Call"
@@ -26,6 +27,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as References from "effect/References"
+import * as Tracer from "effect/Tracer"
 import * as LargeOutput from "./LargeOutput.ts"
 import type { WriteError } from "./Owner.ts"
 import * as ToolAnswer from "./ToolAnswer.ts"
@@ -49,6 +52,10 @@ export interface Around {
   readonly outputOf: (callId: Ids.CallId) => Effect.Effect<Canonical.Json | undefined>
   /** Takes what waits for a tool that was left behind: the facts of an end nobody waits for any more. */
   readonly onLate: (late: Effect.Effect<ReadonlyArray<Fact>>) => Effect.Effect<void>
+  /** Hears of a tool that was left behind. */
+  readonly onLeft: (fiber: Fiber.Fiber<unknown, unknown>) => Effect.Effect<void>
+  /** Takes the answer of a tool that ended within its grace, when nobody waits for the call any more. */
+  readonly onLastWords: (facts: ReadonlyArray<Fact>) => Effect.Effect<void>
 }
 
 /** Runs a call and returns the facts that answer it (T1). Interruption stops the tool and is passed on. */
@@ -57,7 +64,7 @@ export const run = Effect.fnUntraced(
     const policy = config.policies.get(call.name) ?? ToolPolicy.unknownTool
     const store = yield* SpillStore.SpillStore
     const base = { config, sessionId, call, around, policy, store }
-    const first = Math.max(1, call.attempt)
+    const first = call.attempt
     // Judged by what the call was registered as (T3): its tool may have another policy by now.
     if (policy.retry === undefined || !ToolPolicy.mayRunAgain(call.effects)) {
       return (yield* attempted({ ...base, attempt: first })).facts
@@ -105,7 +112,11 @@ export const ask = Effect.fnUntraced(
         return staysWhole(attempt) ? Effect.succeed(answer) : ToolAnswer.fitting(answer, keeper(attempt, spills))
       })
     )
-    const exit = yield* ToolStop.detached(told, policy.timeout, () => Effect.void)
+    const exit = yield* ToolStop.detached(told, {
+      timeout: policy.timeout,
+      onLeft: () => Effect.void,
+      onStopped: () => Effect.void
+    })
     if (Option.isNone(exit) || Exit.isFailure(exit.value)) {
       yield* Effect.logWarning(
         `what became of a call of ${call.name} could not be told`,
@@ -160,30 +171,36 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
       : yield* failed(attempt, ToolAnswer.failureText(call, exit.cause), keep)
     return ToolAnswer.facts(attempt, spills, answer, (yield* Clock.currentTimeMillis) - started)
   })
+  let committed: Answer | undefined
+  const running = handle(attempt, spills, keep, (answer) => {
+    committed = answer
+  })
+  const factsOf = (exit: Exit.Exit<Answer, unknown>): Effect.Effect<ReadonlyArray<Fact>> =>
+    ToolAnswer.isUnknown(exit) && !ToolPolicy.mayRunAgain(call.effects)
+      ? Effect.succeed([Call.receipt(call, "lost")])
+      : answered(exit)
   const late = Effect.fnUntraced(function* (fiber: Fiber.Fiber<Answer, unknown>) {
     const exit = yield* Fiber.await(fiber)
-    const ms = (yield* Clock.currentTimeMillis) - started
-    const data = { callId: call.callId, ms }
+    const data = { callId: call.callId, ms: (yield* Clock.currentTimeMillis) - started }
+    const isStopped = Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause)
     // A tool that was told to stop mostly ends without a word.
-    if (Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause)) return [{ type: "call.late", data } as const]
-    const facts = yield* answered(exit)
+    if (isStopped && committed === undefined) return [{ type: "call.late", data } as const]
+    const facts = yield* answered(isStopped && committed !== undefined ? Exit.succeed(committed) : exit)
     return facts.map((fact): Fact => {
       if (fact.type !== "call.completed") return fact
       const { isFailure, output } = fact.data
       return { type: "call.late", data: { ...data, answer: { isFailure, output } } }
     })
   })
-  const exit = yield* ToolStop.detached(handle(attempt, spills, keep), policy.timeout, (fiber) =>
-    around.onLate(late(fiber))
-  )
-  if (Option.isNone(exit)) {
-    return { facts: [Call.receipt({ ...call, attempt: attempt.attempt }, "timed-out")], mayPass: false }
-  }
+  const exit = yield* ToolStop.detached(running, {
+    timeout: policy.timeout,
+    onLeft: (fiber) => Effect.andThen(around.onLeft(fiber), around.onLate(late(fiber))),
+    onStopped: (exit) => Effect.flatMap(factsOf(exit), around.onLastWords),
+    committed: () => committed
+  })
+  if (Option.isNone(exit)) return { facts: [Call.receipt(call, "timed-out")], mayPass: false }
   yield* CrashPoint.hit("tool-finished", "after-ack")
-  if (ToolAnswer.isUnknown(exit.value) && !ToolPolicy.mayRunAgain(call.effects)) {
-    return { facts: [Call.receipt({ ...call, attempt: attempt.attempt }, "lost")], mayPass: false }
-  }
-  return { facts: yield* answered(exit.value), mayPass: mayPass(exit.value) }
+  return { facts: yield* factsOf(exit.value), mayPass: mayPass(exit.value) }
 })
 
 /** Whether to fail again is not certain: arguments that do not fit today will not fit tomorrow. */
@@ -216,11 +233,12 @@ const failed = (attempt: Attempt, text: string, keep: LargeOutput.Keep): Effect.
   )
 }
 
-/** Calls the handler, and keeps what is too large for the log. */
+/** Calls the handler, and keeps what is too large for the log. A handler that is stopped leaves what it has committed. */
 const handle = (
   tried: Attempt,
   spills: ReadonlyArray<SpillStore.Spill>,
-  keep: LargeOutput.Keep
+  keep: LargeOutput.Keep,
+  onCommitted: (answer: Answer) => void
 ): Effect.Effect<Answer, unknown> => {
   const { around, attempt, call, config, policy, sessionId } = tried
   const handler = config.handlers.get(call.name)
@@ -228,15 +246,40 @@ const handle = (
   const progress = throttled(around.onProgress)
   const recorded: ToolCall.Current["recorded"] = (callId) =>
     Effect.map(around.outputOf(callId), (output) => (output === undefined ? undefined : ToolOutput.toText(output)))
-  const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep, recorded }
-  const kept = (answer: Answer) =>
-    policy.durableRead !== undefined && !answer.isFailure
-      ? ToolAnswer.received(answer, policy.durableRead(call.params), spills, keep)
-      : ToolAnswer.fitting(answer, keep)
+  const committed: ToolCall.Committed = {}
+  const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep, recorded, committed }
+  const kept = (answer: Answer): Effect.Effect<Answer, LargeOutput.OutputLost> =>
+    staysWhole(tried)
+      ? Effect.succeed(answer)
+      : policy.durableRead !== undefined && !answer.isFailure
+        ? ToolAnswer.received(answer, policy.durableRead(call.params), spills, keep)
+        : ToolAnswer.fitting(answer, keep)
   return handler.run(call.params, Ids.callKey(sessionId, call.callId), progress).pipe(
-    Effect.filterOrElse(() => staysWhole(tried), kept),
-    Effect.provideContext(Context.add(config.context, ToolCall.ToolCall, current))
+    Effect.flatMap(kept),
+    Effect.onInterrupt(() =>
+      committed.value === undefined || handler.encode === undefined
+        ? Effect.void
+        : handler.encode(committed.value.result).pipe(
+            Effect.flatMap(kept),
+            Effect.map(onCommitted),
+            Effect.catch((error) => Effect.logError(`what ${call.name} committed is no result of it`, error))
+          )
+    ),
+    Effect.updateContext((own: Context.Context<never>) => inside(own, config.context, current))
   )
+}
+
+/** The context of a handler: what the application gave it, in the span and with the log annotations of its call. */
+const inside = (
+  own: Context.Context<never>,
+  given: Context.Context<never>,
+  current: ToolCall.Current
+): Context.Context<never> => {
+  const context = Context.add(given, ToolCall.ToolCall, current).pipe(
+    Context.add(References.CurrentLogAnnotations, Context.get(own, References.CurrentLogAnnotations))
+  )
+  const span = Context.getOption(own, Tracer.ParentSpan)
+  return Option.isNone(span) ? context : Context.add(context, Tracer.ParentSpan, span.value)
 }
 
 /** Passes on the first progress of every `progressEvery`, unless it is too large. */

@@ -14,35 +14,50 @@ import * as Option from "effect/Option"
 /** How long a tool may take to stop when it is told to (T2). */
 export const stopGrace = Duration.seconds(2)
 
+/** What happens around a tool that is stopped. */
+export interface Stopping<A> {
+  /** The time it may take. */
+  readonly timeout: Duration.Duration
+  /** It has not come to its end within the grace, and is left behind. */
+  readonly onLeft: (fiber: Fiber.Fiber<A, unknown>) => Effect.Effect<void>
+  /** The caller was interrupted, and this is what the tool came to within the grace. */
+  readonly onStopped: (exit: Exit.Exit<A, unknown>) => Effect.Effect<void>
+  /** What the tool has committed (`ToolCall.commit`): that counts, whatever its fiber then came to. */
+  readonly committed?: (() => A | undefined) | undefined
+}
+
 /**
  * Runs a tool in a fiber of its own, so that neither a timeout nor an interruption of the Turn waits for one that does not
- * stop (`ToolRun` T2): `left` is told of that one. `None` when its time is over.
+ * stop (`ToolRun` T2). `None` when its time is over.
  */
-export const detached = <A>(
-  tool: Effect.Effect<A, unknown>,
-  timeout: Duration.Duration,
-  left: (fiber: Fiber.Fiber<A, unknown>) => Effect.Effect<void>
-) =>
+export const detached = <A, R>(
+  tool: Effect.Effect<A, unknown, R>,
+  { committed = () => undefined, onLeft, onStopped, timeout }: Stopping<A>
+): Effect.Effect<Option.Option<Exit.Exit<A, unknown>>, never, R> =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(Effect.forkDetach(tool, { startImmediately: true }), (fiber) => {
+    Effect.flatMap(Effect.forkDetach(Effect.interruptible(tool), { startImmediately: true }), (fiber) => {
       const exit = fiber.pollUnsafe()
       if (exit !== undefined) return Effect.succeedSome(exit)
       const ended = Effect.andThen(stop(fiber), () =>
-        Effect.as(fiber.pollUnsafe() === undefined ? left(fiber) : Effect.void, lastMinute(fiber))
+        Effect.as(fiber.pollUnsafe() === undefined ? onLeft(fiber) : Effect.void, lastMinute(fiber, committed()))
       )
       return restore(Effect.timeoutOption(Fiber.await(fiber), timeout)).pipe(
-        Effect.onInterrupt(() => ended),
+        Effect.onInterrupt(() =>
+          Effect.flatMap(ended, (exit) => (Option.isSome(exit) ? onStopped(exit.value) : Effect.void))
+        ),
         Effect.filterOrElse(Option.isSome, () => ended)
       )
     })
   )
 
 /** The result of a tool that came to its end while it was being stopped: what is known is not called unknown. */
-const lastMinute = <A>(fiber: Fiber.Fiber<A, unknown>): Option.Option<Exit.Exit<A, unknown>> => {
+const lastMinute = <A>(
+  fiber: Fiber.Fiber<A, unknown>,
+  committed: A | undefined
+): Option.Option<Exit.Exit<A, unknown>> => {
   const exit = fiber.pollUnsafe()
-  return exit === undefined || (Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause))
-    ? Option.none()
-    : Option.some(exit)
+  if (exit !== undefined && !(Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause))) return Option.some(exit)
+  return committed === undefined ? Option.none() : Option.some(Exit.succeed(committed))
 }
 
 const stop = (fiber: Fiber.Fiber<unknown, unknown>) =>

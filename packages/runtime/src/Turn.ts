@@ -16,6 +16,8 @@
  * - T5. What an application makes anew for a Turn is waited for no longer than a bound, at its beginning and at its end.
  */
 import * as Accept from "@turnstep/core/Accept"
+import type * as Call from "@turnstep/core/Call"
+import * as Consent from "@turnstep/core/Consent"
 import * as Inbox from "@turnstep/core/Inbox"
 import * as Ids from "@turnstep/core/Ids"
 import * as Ledger from "@turnstep/core/Ledger"
@@ -34,6 +36,7 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as Approval from "./Approval.ts"
 import { EventHub } from "./EventHub.ts"
 import { ModelFailed } from "./ModelCall.ts"
 import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
@@ -89,7 +92,7 @@ const open = Effect.fnUntraced(function* (owner: Owner, made: Scope.Scope) {
   const prepared = yield* Effect.exit(prepareIn(made, owner, { sessionId, turnId }))
   const config = Exit.isSuccess(prepared) ? prepared.value : { modelName: "unknown", policy: {} }
   let toAsk: ReadonlySet<Ids.CallId> = new Set()
-  if (isOpen) toAsk = yield* takeUp(owner, Exit.isSuccess(prepared) ? prepared.value.policies : new Map())
+  if (isOpen) toAsk = yield* takeUp(owner, Exit.isSuccess(prepared) ? prepared.value : undefined)
   else {
     const limits = limitsOf(config.policy, yield* Clock.currentTimeMillis)
     yield* owner.decide((current) => {
@@ -165,8 +168,11 @@ const refused = (reason: string) =>
       "It is given back, and the model is not asked again: its answer would be refused as well."
   })
 
-/** Takes up an open Turn where its former owner left it; the calls it gives were lost, and their tools can be asked. */
-const takeUp = Effect.fnUntraced(function* (owner: Owner, policies: TurnConfig["policies"]) {
+/**
+ * Takes up an open Turn where its former owner left it; the calls it gives were lost, and their tools can be asked. Without a
+ * configuration nothing is started.
+ */
+const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | undefined) {
   const reason = owner.refusal()
   if (reason !== undefined) {
     yield* owner.decide(({ turn }) => (turn === undefined ? [] : TurnPlan.refused(turn, reason)))
@@ -175,10 +181,19 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, policies: TurnConfig["
   yield* owner.restore
   let isHopeless = false
   let toAsk: ReadonlySet<Ids.CallId> = new Set()
+  const { turn: left } = owner.state
+  const open = left === undefined ? [] : Ledger.openCalls(left.ledger)
+  const free =
+    config === undefined ? undefined : yield* Approval.free(config, owner.sessionId, open, owner.state.window)
   yield* owner.decide(({ turn }) => {
     if (turn === undefined || turn.cancelling !== undefined) return []
-    toAsk = Ledger.askable(turn.ledger, (tool) => policies.get(tool)?.query !== undefined)
-    const facts = TurnPlan.takeUp(turn, owner.wasLeft, toAsk)
+    if (config !== undefined)
+      toAsk = Ledger.askable(turn.ledger, (tool) => config.policies.get(tool)?.query !== undefined)
+    // By the tools as they are now: nothing runs unasked that the former owner would have run.
+    const refusalOf = ({ callId, name }: Call.Call) =>
+      Consent.refusal(name, config?.policies.get(name) ?? {}, { isFree: free?.has(callId) })
+    const recovery = config === undefined ? [] : Ledger.recovery(turn.ledger, refusalOf, toAsk)
+    const facts = TurnPlan.takeUp(turn, owner.wasLeft, recovery)
     isHopeless = facts === undefined
     return facts ?? []
   })
@@ -207,10 +222,13 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
       if (!response.value.parts.some((part) => part.type === "tool-call")) {
         return yield* end(owner, { type: "completed" }, (state, open) => Accept.final(state, open, response.value))
       }
+      const asked = Approval.callsOf(turn.number, turn.step.step, response.value)
+      const free = yield* Approval.free(config, owner.sessionId, asked, owner.state.window)
+      const rules = yield* Step.rulesOf(context)
       saved = yield* owner.ahead((state) =>
         // No call is registered, and none started, for a Turn that has been told to stop.
         state.turn?.cancelling === undefined
-          ? Accept.withCalls(state, turn, response.value, (tool) => config.policies.get(tool))
+          ? Accept.withCalls(state, turn, response.value, (tool) => config.policies.get(tool), { ...rules, free })
           : []
       )
     } else {

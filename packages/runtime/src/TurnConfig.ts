@@ -63,6 +63,8 @@ export interface Policy {
   readonly repeatedToolCallLimit?: number | undefined
   /** Failures in a row after which tools of a domain at the user's are out of use in the Turn; default 5, at least 1. */
   readonly failureLimit?: number | undefined
+  /** Calls of one response that are run; those beyond are answered in words. Default 128, at least 1. */
+  readonly callLimit?: number | undefined
 }
 
 /** What holds for an agent that says nothing of it. */
@@ -70,14 +72,15 @@ export const DefaultPolicy = Context.Reference<Policy>("runtime/TurnConfig/Defau
 
 /** The limits of a Turn that starts now (`now` in milliseconds since the epoch). */
 export const limitsOf = (policy: Policy, now: number): Limits => {
-  const { cost, failureLimit, maxDuration, maxSteps, maxTokens, repeatedToolCallLimit } = policy
+  const { callLimit, cost, failureLimit, maxDuration, maxSteps, maxTokens, repeatedToolCallLimit } = policy
   return {
     maxSteps: Math.min(largestSteps, whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps)),
     ...given("maxTokens", whole(maxTokens)),
     ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
     ...given("deadline", until(now, maxDuration)),
     ...given("repeatedToolCallLimit", atLeast(2, repeatedToolCallLimit)),
-    ...given("failureLimit", atLeast(1, failureLimit))
+    ...given("failureLimit", atLeast(1, failureLimit)),
+    ...given("callLimit", atLeast(1, callLimit))
   }
 }
 

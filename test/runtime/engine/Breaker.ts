@@ -361,52 +361,30 @@ export const suite = (it: It): void => {
     }
     const call = (name: string, n: number) => calls([{ name, arguments: { n } }])
 
-    it.effect("takes a domain out of use after five failures in a row, with a word for the model, and no other", () =>
-      Effect.gen(function* () {
-        const ran: Array<string> = []
-        const tools = ["edit_local", "open_local", "edit_local", "open_local", "edit_local", "open_local", "click"]
-        const made = yield* world(
-          ({ index }) => call(tools[index] ?? "", index),
-          ran,
-          () => false
-        )
-        const session = yield* Effect.orDie(made.sessions.open())
-        const run = yield* Effect.forkChild(session.run("go"))
-        yield* World.until(session, (event) => event.type === "call.completed" && event.data.callId === "cal_1_7_0")
-        yield* Fiber.interrupt(run)
-        assert.deepStrictEqual(ran, ["edit", "open", "edit", "open", "edit", "click"])
-        assert.match(
-          lastResults(made.provider.requests[6] ?? assert.fail())[0] ?? "",
-          /not executed: 5 calls of local tools have failed in a row.*open_local/
-        )
-        assert.isEmpty(yield* Sound.complaints(session, made.provider))
-      })
-    )
-
-    it.effect("counts failures in a row only, and leaves its domains to itself: the breaker does not count them", () =>
-      Effect.gen(function* () {
-        const ran: Array<string> = []
-        const made = yield* world(
-          ({ index }) => (index < 12 ? call("edit_local", index % 5 === 4 ? 1 : 0) : text("done")),
-          ran,
-          (n) => n === 1
-        )
-        const session = yield* Effect.orDie(made.sessions.open())
-        assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 13])
-        assert.lengthOf(ran, 12)
-      })
-    )
-
-    it.effect("ends the Turn of a model that insists on a domain out of use", () =>
-      Effect.gen(function* () {
-        const ran: Array<string> = []
-        const made = yield* world(circling([call("edit_local", 1)]), ran, () => false)
-        const session = yield* Effect.orDie(made.sessions.open())
-        assert.deepInclude(yield* session.run("go"), { _tag: "Tripped", steps: 8 })
-        assert.lengthOf(ran, 5)
-        assert.strictEqual((yield* session.run("again"))._tag, "Tripped")
-        assert.lengthOf(ran, 10)
-      })
+    it.effect(
+      "has nothing to count while nobody at the user's takes calls: they are refused, and a loop of them ends",
+      () =>
+        Effect.gen(function* () {
+          const ran: Array<string> = []
+          const tools = ["edit_local", "open_local", "click"]
+          const made = yield* world(
+            ({ index }) => (index < 3 ? call(tools[index] ?? "", index) : text("done")),
+            ran,
+            () => true
+          )
+          const session = yield* Effect.orDie(made.sessions.open())
+          assert.deepStrictEqual(World.brief(yield* session.run("go")), ["Answered", "done", 4])
+          assert.match(
+            lastResults(made.provider.requests[1] ?? assert.fail())[0] ?? "",
+            /not executed: edit_local is executed at the user's side \(local\)/
+          )
+          const looping = yield* world(circling([call("click", 1)]), ran, () => true)
+          const other = yield* Effect.orDie(looping.sessions.open())
+          assert.deepInclude(yield* other.run("go"), { _tag: "Tripped", steps: 3 })
+          assert.isEmpty(ran)
+          assert.isEmpty(World.dataOf(yield* World.events(session), "call.started"))
+          assert.isEmpty(yield* Sound.complaints(session, made.provider))
+        })
     )
   })
 }

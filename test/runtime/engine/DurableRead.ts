@@ -27,7 +27,6 @@ const Read = Tool.make("read_local", {
   failureMode: "return"
 })
   .annotate(Tool.Readonly, true)
-  .annotate(ToolPolicy.Domain, "local")
   .annotate(ToolPolicy.DurableRead, (params) => String(Object(params).path))
 const ReadStream = Tool.make("read_stream", { parameters: Schema.Struct({}), success: ToolStream.schema })
   .annotate(Tool.Readonly, true)

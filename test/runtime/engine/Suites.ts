@@ -2,6 +2,7 @@
 import * as Agent from "./Agent.ts"
 import * as Breaker from "./Breaker.ts"
 import * as Budget from "./Budget.ts"
+import * as Consent from "./Consent.ts"
 import * as DurableRead from "./DurableRead.ts"
 import * as Ephemeral from "./Ephemeral.ts"
 import * as Execution from "./Execution.ts"
@@ -17,6 +18,7 @@ import * as RequestGate from "./RequestGate.ts"
 import * as Session from "./Session.ts"
 import * as Steering from "./Steering.ts"
 import * as Step from "./Step.ts"
+import * as Stopping from "./Stopping.ts"
 import * as ToolRun from "./ToolRun.ts"
 import * as Turn from "./Turn.ts"
 import * as Watch from "./Watch.ts"
@@ -26,6 +28,8 @@ export const suites = [
   Step.suite,
   ToolRun.suite,
   Execution.suite,
+  Consent.suite,
+  Stopping.suite,
   LargeOutput.suite,
   ModelCall.suite,
   RequestGate.suite,
