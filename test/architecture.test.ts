@@ -16,7 +16,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history/formats", "AiSdkUi"],
   ["core/history", "Record"],
   ["core/history/formats", "AnthropicThinking"],
-  ["core/history", "Image ToolName"],
+  ["core/history", "Media ToolName"],
   ["core/history/formats", "Anthropic Gemini OpenAiChat OpenAiResponses"],
   ["core/history", "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair RuleBook"],
   ["core", "Canonical Ids Transcript"],
@@ -28,7 +28,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Consent Receipt TurnEvent TurnError Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
+    "Noise ToolPolicy Consent Receipt TurnEvent TurnError FileContent Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
   ],
   ["runtime", "PrivateFolder ProtectedPath"],
   [

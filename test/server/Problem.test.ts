@@ -70,13 +70,13 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
     ["an id no session can have", "/api/sessions/..%2f..%2fetc", {}, 404, "session-not-found"],
     ["a session id that is not one", "/api/sessions", post({ id: "a b" }), 400, "invalid-request"],
     ["an unknown agent", "/api/sessions", post({ agent: "nobody" }), 422, "agent-not-found"],
-    ["a file without a URL", "/api/sessions", post({ input: [file("/etc/passwd")] }), 400, "invalid-request"],
+    ["a file without a URL", "/api/sessions", post({ input: [file("/etc/passwd")] }), 422, "content-unreadable"],
     [
       "a file by another scheme",
       "/api/sessions",
       post({ input: [file("file:///etc/passwd")] }),
-      400,
-      "invalid-request"
+      422,
+      "content-unreadable"
     ],
     ["a page of too many", "/api/sessions?limit=1001", {}, 400, "invalid-request"],
     ["a page of none", "/api/sessions?limit=0", {}, 400, "invalid-request"],
@@ -89,6 +89,24 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
       )
     )
   }
+
+  it.effect("names the parts of a message that no model can read, and keeps nothing of it", () =>
+    Effect.gen(function* () {
+      const server = yield* Server.TestServer
+      const parts = [
+        { type: "text", text: "see" },
+        file("data:text/plain;base64,@@@"),
+        file("https://example.org/a.txt")
+      ]
+      const first = yield* refused("/api/sessions", post({ id: "unreadable", input: parts }))
+      assert.deepStrictEqual([first.status, pointersOf(first)], [422, ["/body/input/1/data"]])
+      assert.strictEqual((yield* refused("/api/sessions/unreadable")).code, "session-not-found")
+      yield* server.json("/api/sessions", post({ id: "readable" }))
+      const second = yield* refused("/api/sessions/readable/messages", post({ parts }))
+      assert.deepStrictEqual([second.status, pointersOf(second)], [422, ["/body/parts/1/data"]])
+      assert.match(second.errors?.[0]?.detail ?? "", /^not-base64: /)
+    })
+  )
 
   it.effect("takes JSON that is nested just deep enough", () =>
     Effect.gen(function* () {

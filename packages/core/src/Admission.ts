@@ -7,12 +7,14 @@
  */
 import * as Result from "effect/Result"
 import * as Canonical from "./Canonical.ts"
+import * as FileContent from "./FileContent.ts"
 import type { SessionId, TurnId } from "./Ids.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import type { Decided, View } from "./Journal.ts"
 import {
   ClientKeyReused,
+  ContentUnreadable,
   ItemNotFound,
   ItemSettled,
   type SessionBusy,
@@ -23,21 +25,29 @@ import type { Delivery, Fact } from "./TurnEvent.ts"
 
 type Decision<A, E> = Result.Result<Decided<A>, E>
 
-/** Admits a message. The same client key with the same message answers as it did the first time, with another it is refused. */
-export const send =
-  (request: Inbox.Request) =>
-  (view: View): Decision<Inbox.Admission, SessionBusy | TurnNotRunning | ClientKeyReused> => {
-    const digest = digestOf(request)
+/**
+ * Admits a message. The same client key with the same message answers as it did the first time, with another it is refused.
+ * A message with files that no provider can read is refused.
+ */
+export const send = (
+  request: Inbox.Request
+): ((view: View) => Decision<Inbox.Admission, SessionBusy | TurnNotRunning | ClientKeyReused | ContentUnreadable>) => {
+  // Read outside the lock, and once for all attempts of the transaction.
+  const digest = digestOf(request)
+  const faults = FileContent.faultsOf(request.parts)
+  return (view) => {
     if (view.keyed !== undefined && request.clientKey !== undefined) {
       if (view.keyed.digest !== digest) {
         return Result.fail(new ClientKeyReused({ sessionId: view.head.sessionId, clientKey: request.clientKey }))
       }
       return Result.succeed({ facts: [], value: Inbox.admissionOf(view.keyed.data, view.keyed.seq - 1) })
     }
+    if (faults.length > 0) return Result.fail(new ContentUnreadable({ faults }))
     const admitted = Inbox.admit(view.head, request)
     if ("_tag" in admitted) return Result.fail(admitted)
     return Result.succeed({ facts: [admitted], value: Inbox.admissionOf(admitted.data, view.head.seq), digest })
   }
+}
 
 /** Moves a waiting message to the other channel: into the running Turn, or behind it. */
 export const move =

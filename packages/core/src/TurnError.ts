@@ -189,3 +189,29 @@ export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeC
 
 /** Why any operation of a session may fail: whoever asks may ask again, here later or of another process. */
 export type Unavailable = StorageUnavailable | RuntimeClosed
+
+/** A file of a message that no provider can read. `pointer` leads into the parts of the message, as in `/0/data`. */
+export const ContentFault = Schema.Struct({
+  pointer: Schema.String,
+  reason: Schema.Literals([
+    "unsupported-type",
+    "not-a-link",
+    "not-base64",
+    "type-mismatch",
+    "empty",
+    "too-large",
+    "image-size",
+    "unreadable"
+  ]),
+  detail: Schema.String
+})
+export type ContentFault = typeof ContentFault.Type
+
+/** The message has files that no provider can read. It would make every later request of the session fail. */
+export class ContentUnreadable extends Schema.TaggedError<ContentUnreadable>()("ContentUnreadable", {
+  faults: Schema.Array(ContentFault)
+}) {
+  override get message() {
+    return `The message was not accepted. ${this.faults.map(({ detail, pointer }) => `${pointer}: ${detail}`).join(" ")}`
+  }
+}

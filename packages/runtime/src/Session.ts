@@ -10,6 +10,7 @@ import type * as Journal from "@turnstep/core/Journal"
 import type {
   AgentNotFound,
   ClientKeyReused,
+  ContentUnreadable,
   ItemNotFound,
   ItemSettled,
   SessionBusy,
@@ -98,7 +99,7 @@ export type Seen =
   | { readonly _tag: "Ephemeral"; readonly ephemeral: Ephemeral }
   | { readonly _tag: "Snapshot"; readonly snapshot: Partial }
 
-export type SendError = SessionNotFound | SessionBusy | TurnNotRunning | ClientKeyReused | Unavailable
+export type SendError = SessionNotFound | SessionBusy | TurnNotRunning | ClientKeyReused | ContentUnreadable | Unavailable
 
 export interface Session {
   readonly id: SessionId

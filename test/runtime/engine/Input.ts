@@ -9,6 +9,10 @@ import * as World from "../../fixtures/World.ts"
 
 const { calls, script, text } = StrictProvider
 
+/** An image of one pixel. */
+const png =
+  "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
 const file = (data: string, mediaType = "image/png") => ({ type: "file", mediaType, data, fileName: "f" }) as const
 
 /** What people and programs send. */
@@ -19,12 +23,18 @@ const inputs: ReadonlyArray<readonly [string, Input]> = [
   ["half of a surrogate pair", "\ud83d half"],
   ["a zero character", "a\u0000b"],
   ["a large text", "é".repeat(300_000)],
-  ["an image", [{ type: "text", text: "see" }, file("data:image/png;base64,AAAA")]],
-  ["a link to an image", [file("https://example.org/a.png")]],
-  ["a file whose address is none", [{ type: "text", text: "see" }, file("not a url")]],
-  ["a file with an empty address", [file("")]],
-  ["a file of a kind no model reads", [file("data:application/x-thing;base64,AAAA", "application/x-thing")]],
-  ["a file that claims an impossible kind", [file("data:,x", "")]]
+  ["an image", [{ type: "text", text: "see" }, file(png)]],
+  ["a link to an image", [file("https://example.org/a.png")]]
+]
+
+/** Files that no model reads. */
+const unreadable: ReadonlyArray<readonly [string, ReturnType<typeof file>]> = [
+  ["an image that is none", file("data:image/png;base64,AAAA")],
+  ["data that is no base64", file("data:image/png;base64,@@@")],
+  ["a file whose address is none", file("not a url")],
+  ["a file with an empty address", file("")],
+  ["a file of a kind no model reads", file("data:application/x-thing;base64,AAAA", "application/x-thing")],
+  ["a file that claims an impossible kind", file("data:,x", "")]
 ]
 
 export const suite = (it: It): void => {
@@ -42,13 +52,27 @@ export const suite = (it: It): void => {
       )
     }
 
+    for (const [what, part] of unreadable) {
+      it.effect(`is refused and leaves the session usable: ${what}`, () =>
+        Effect.gen(function* () {
+          const { logged, provider, session } = yield* World.withTools({ respond: () => text("ok") })
+          const refusal = yield* Effect.flip(session.send([{ type: "text", text: "see" }, part]))
+          assert.strictEqual(refusal._tag, "ContentUnreadable")
+          assert.deepStrictEqual(World.brief(yield* session.run("next")), ["Answered", "ok", 1])
+          assert.strictEqual(provider.requests.length, 1)
+          assert.isEmpty(logged)
+          assert.isEmpty(yield* Sound.complaints(session, provider))
+        })
+      )
+    }
+
     it.effect("gives the model the images and texts of a message in their order", () =>
       Effect.gen(function* () {
         const { provider, session } = yield* World.withTools({ respond: () => text("ok") })
         yield* session.run([
           { type: "text", text: "compare" },
-          file("data:image/png;base64,AAAA"),
-          file("not a url"),
+          file(png),
+          file("data:text/plain;base64,aGVsbG8=", "text/plain"),
           { type: "text", text: "please" }
         ])
         const content = provider.requests[0]?.messages.at(-1)?.content
@@ -58,7 +82,7 @@ export const suite = (it: It): void => {
           "text",
           "text"
         ])
-        assert.match(JSON.stringify(content), /f: not attached/)
+        assert.match(JSON.stringify(content), /hello/)
       })
     )
 

@@ -139,6 +139,11 @@ const table = {
     title: "The idempotency key was used for something else",
     hint: "Send a new `Idempotency-Key` (or message `id`) with a new request, and the same one only with the same request."
   },
+  "content-unreadable": {
+    status: 422,
+    title: "The message has a file that no model can read",
+    hint: "Correct or leave out what `errors` points at, and send the message again. Nothing of it was kept."
+  },
   "agent-not-found": {
     status: 422,
     title: "There is no such agent",
@@ -226,13 +231,14 @@ export type Refusal =
   | TurnError.ItemNotFound
   | TurnError.ItemSettled
   | TurnError.ClientKeyReused
+  | TurnError.ContentUnreadable
   | TurnError.SessionNotEmpty
   | TurnError.Unavailable
   | HistoryFormatUnclear
   | HistoryEmpty
 
-/** The problem of a refusal. */
-export const fromRefusal = (refusal: Refusal, instance: string): ApiError => {
+/** The problem of a refusal; `parts` points to the parts of the message that the request sends. */
+export const fromRefusal = (refusal: Refusal, instance: string, parts = "/body/parts"): ApiError => {
   const detail = refusal.message
   switch (refusal._tag) {
     case "SessionNotFound":
@@ -265,6 +271,13 @@ export const fromRefusal = (refusal: Refusal, instance: string): ApiError => {
       return make(refusal.state === "applied" ? "inbox-already-applied" : "inbox-already-returned", instance, detail)
     case "ClientKeyReused":
       return make("idempotency-key-reused", instance, detail)
+    case "ContentUnreadable":
+      return make(
+        "content-unreadable",
+        instance,
+        detail,
+        refusal.faults.map((fault) => ({ pointer: parts + fault.pointer, detail: `${fault.reason}: ${fault.detail}` }))
+      )
   }
 }
 

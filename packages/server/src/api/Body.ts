@@ -16,22 +16,10 @@ const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 /** Entries a page has unless `limit` says otherwise, and at most. */
 export const pageLimit = { usual: 100, most: 1000 } as const
 
-/** Parts of a message: texts, and files by `https:` or `data:` URL. */
+/** Parts of a message: texts, and files by `http:`, `https:` or `data:` URL. Their content is judged at admission. */
 export const Parts = Schema.Array(UserPart).check(
-  Schema.makeFilter((parts) => (parts.length === 0 ? "a message has at least one part" : undefined)),
-  Schema.makeFilter((parts) =>
-    parts.flatMap((part, index) =>
-      part.type === "text" || isFileUrl(part.data)
-        ? []
-        : [{ path: [index, "data"], issue: "a file is given by a https: or data: URL" }]
-    )
-  )
+  Schema.makeFilter((parts) => (parts.length === 0 ? "a message has at least one part" : undefined))
 )
-
-const isFileUrl = (text: string): boolean => {
-  const url = URL.parse(text)
-  return url !== null && (url.protocol === "https:" || url.protocol === "data:")
-}
 
 /** A key of the client's: 1 to 255 printable ASCII characters. */
 export const ClientKey = Schema.String.check(

@@ -35,12 +35,15 @@ const headersOf = ({ status }: ApiError.ApiError): Record<string, string> => {
   return status === 503 ? { "retry-after": "1" } : {}
 }
 
-/** Turns the runtime's refusals into problems about the current request. */
+/** Turns the runtime's refusals into problems about the current request; `parts` points to the message it sends. */
 export const refusing = <A, E extends ApiError.Refusal, R>(
-  effect: Effect.Effect<A, E, R>
+  effect: Effect.Effect<A, E, R>,
+  parts?: string
 ): Effect.Effect<A, ApiError.ApiError, R | HttpServerRequest> =>
   Effect.catch(effect, (refusal) =>
-    Effect.flatMap(HttpServerRequest, (request) => Effect.fail(ApiError.fromRefusal(refusal, instanceOf(request))))
+    Effect.flatMap(HttpServerRequest, (request) =>
+      Effect.fail(ApiError.fromRefusal(refusal, instanceOf(request), parts))
+    )
   )
 
 /** Refuses the current request. */

@@ -5,10 +5,11 @@
  *   request again finds the session it made, another request under the key finds a session that is not its own.
  */
 import * as Canonical from "@turnstep/core/Canonical"
+import * as FileContent from "@turnstep/core/FileContent"
 import * as Import from "@turnstep/core/history/Import"
 import type * as Inbox from "@turnstep/core/Inbox"
 import type * as Journal from "@turnstep/core/Journal"
-import { ClientKeyReused } from "@turnstep/core/TurnError"
+import { ClientKeyReused, ContentUnreadable } from "@turnstep/core/TurnError"
 import { type Session, Sessions } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -44,6 +45,7 @@ export const layer = HttpApiBuilder.group(
         // Read before anything is made, so that what cannot be read leaves nothing behind.
         const history = payload.import === undefined ? undefined : Import.read(payload.import)
         if (history !== undefined && "_tag" in history) return yield* Problem.refusing(Effect.fail(history))
+        yield* Problem.refusing(readable(payload.input), "/body/input")
         const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key, history))
         const imported =
           history === undefined ? {} : { imported: yield* Problem.refusing(session.importHistory(history)) }
@@ -82,6 +84,12 @@ export const layer = HttpApiBuilder.group(
     })
   })
 )
+
+/** Refuses a first message with files that no model can read, so that no session is made for it. */
+const readable = (input: CreateSession["input"]): Effect.Effect<void, ContentUnreadable> => {
+  const faults = typeof input === "object" ? FileContent.faultsOf(input) : []
+  return faults.length === 0 ? Effect.void : Effect.fail(new ContentUnreadable({ faults }))
+}
 
 /** Opens the session asked for, or finds the one the same request opened before (S1). */
 const open = Effect.fnUntraced(function* (

@@ -5,6 +5,7 @@
  */
 import * as Base64 from "effect/encoding/Base64"
 import type * as Prompt from "effect/ai/Prompt"
+import * as Result from "effect/Result"
 import type { UserPart } from "../../Transcript.ts"
 
 type Data = Prompt.FilePart["data"]
@@ -25,6 +26,27 @@ export const embedded = (url: string): { readonly mediaType: string; readonly ba
   const found = /^data:([^,;]*)(?:;[^,;]*)*;base64,/i.exec(url)
   if (found === null) return undefined
   return { mediaType: found[1] === "" ? "text/plain" : (found[1] ?? ""), base64: url.slice(found[0].length) }
+}
+
+/** Whether files of a media type are text, so that a wire without such files can carry their words. */
+export const isText = (mediaType: string): boolean =>
+  /^text\/[\w.+-]+$|^application\/(?:json|xml|yaml|x-yaml|javascript|toml)$/i.test(mediaType)
+
+/** Bytes as text; `undefined` when they are not UTF-8. */
+export const utf8 = (bytes: Uint8Array): string | undefined => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** The text of a file that is embedded; `undefined` for a link and for what is not UTF-8. */
+export const textIn = (part: Prompt.FilePart): string | undefined => {
+  if (part.data instanceof Uint8Array) return utf8(part.data)
+  const base64 = isLink(part.data) ? undefined : embedded(urlOf(part))?.base64
+  const bytes = base64 === undefined ? undefined : Result.getOrUndefined(Base64.decode(base64))
+  return bytes === undefined ? undefined : utf8(bytes)
 }
 
 /** What stands for a file that cannot be sent. */

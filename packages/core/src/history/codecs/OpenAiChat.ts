@@ -134,6 +134,11 @@ const userParts = (content: unknown, index: number, into: Reading): ReadonlyArra
     const image = isObject(part) && type === "image_url" ? part["image_url"] : undefined
     const url = isObject(image) ? textOf(image, "url") : image
     if (typeof url === "string") return [FileData.filePart(url, FileData.embedded(url)?.mediaType)]
+    const audio = isObject(part) && type === "input_audio" ? part["input_audio"] : undefined
+    const recording = isObject(audio) ? textOf(audio, "data") : undefined
+    if (isObject(audio) && recording !== undefined) {
+      return [FileData.filePart(recording, audio["format"] === "mp3" ? "audio/mpeg" : "audio/wav")]
+    }
     const file = isObject(part) && type === "file" ? part["file"] : undefined
     const data = isObject(file) ? textOf(file, "file_data") : undefined
     if (isObject(file) && data !== undefined) {

@@ -7,8 +7,8 @@ import { inspectObject } from "../Arguments.ts"
 import { empty, error, found, misplaced, removal, rewriting, unknownRole } from "../Blemish.ts"
 import type { Blemish, Call, CallForm, Entry, Fault, Format, History, Result } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, user } from "../Format.ts"
-import { imageFault } from "../Image.ts"
 import { isObject, listOf, show, step, textOf, type JsonObject } from "../Json.ts"
+import * as Media from "../Media.ts"
 import { alternation, ending } from "../Order.ts"
 import * as Synthetic from "../Synthetic.ts"
 import { inspectName } from "../ToolName.ts"
@@ -88,9 +88,9 @@ const inspectText = (block: JsonObject): ReadonlyArray<Blemish> | undefined => {
 
 /** A16. */
 const inspectImage = (block: JsonObject): ReadonlyArray<Blemish> | undefined => {
-  const fault = imageFault(block)
-  if (fault === undefined) return undefined
   const source = isObject(block["source"]) ? block["source"] : {}
+  const fault = source["type"] === "base64" ? Media.imageFault(source["data"], source["media_type"]) : undefined
+  if (fault === undefined) return undefined
   const fix =
     fault === "unreadable"
       ? rewriting("a note in place of the image", textPart(Synthetic.unreadableImage), [block])
