@@ -28,7 +28,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Consent Receipt TurnEvent TurnError FileContent Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SessionState MemoryStore SessionView Accept TurnPlan"
+    "Noise ToolPolicy Consent Receipt TurnEvent TurnError FileContent Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SetAside SessionState MemoryStore SessionView Accept TurnPlan"
   ],
   ["runtime", "PrivateFolder ProtectedPath"],
   [
@@ -42,7 +42,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ],
   ["runtime/model/openai", "ChatPart ChatUsage"],
   ["runtime/model/openai", "Members ToolCallSlots ChatDecoder Exchange SseDecoder"],
-  ["runtime/model", "ContextWindow RetryAfter RefusalBody ProviderRefusal ToolSchema"],
+  ["runtime/model", "ContentRefusal ContextWindow RetryAfter RefusalBody ProviderRefusal ToolSchema"],
   ["runtime/model/openai", "Concessions ChatCall ChatMessage ChatRequest"],
   ["runtime/model/aisdk", "CallFault PromptMessage CallOptions PartReader"],
   ["runtime/model/demo", "Conversation Question Reply"],

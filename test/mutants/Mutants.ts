@@ -30,6 +30,31 @@ const outage = "test/runtime/Outage.test.ts"
 const refused = "test/runtime/WriteRefused.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // Content that a model refuses
+  {
+    name: "unread-file",
+    does: "a file that no model can read is admitted",
+    file: "packages/core/src/Admission.ts",
+    find: "if (faults.length > 0)",
+    put: "if (faults.length < 0)",
+    suites: ["test/server/Problem.test.ts"]
+  },
+  {
+    name: "poisoned-session",
+    does: "a refused image is sent again with every request",
+    file: "packages/runtime/src/Step.ts",
+    find: "SetAside.windowFor(owner.state.setAside, config.modelName, owner.state.window)",
+    put: "owner.state.window",
+    suites: [engine]
+  },
+  {
+    name: "answered-aside",
+    does: "files that the model has answered are set aside with the new ones",
+    file: "packages/core/src/SetAside.ts",
+    find: "ofModel(state, model).answered = state.messages",
+    put: "ofModel(state, model).answered = 0",
+    suites: ["test/core/SetAside.test.ts"]
+  },
   // The runtime in an application
   {
     name: "inside-transaction",

@@ -258,6 +258,9 @@ export const read = (sessionId: string, events: ReadonlyArray<TurnEvent>, broken
       case "transcript.repaired":
         broken(`#${event.seq} ${JSON.stringify(event.data.findings)} (L9)`)
         break
+      case "content.set-aside":
+        if (turn?.step !== event.data.step) broken(`#${event.seq} speaks of no step (L4)`)
+        break
       case "turn.settled": {
         if (turn?.data.turnId !== event.data.turnId) broken(`#${event.seq} settles a Turn that is not open (L1)`)
         if (batch.some((call) => !call.isAnswered)) broken(`#${event.seq} settles open calls (L3)`)

@@ -19,6 +19,7 @@ import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import * as Ledger from "./Ledger.ts"
 import * as OpenTurn from "./OpenTurn.ts"
+import * as SetAside from "./SetAside.ts"
 import * as Transcript from "./Transcript.ts"
 import type { Fact, Terminal, TurnEvent } from "./TurnEvent.ts"
 import { addUsage } from "./TurnEvent.ts"
@@ -47,6 +48,8 @@ export interface SessionState {
   readonly keepsWindow: boolean
   /** Wire ids in use: an id that recurs is replaced before it is registered. */
   readonly wireIds: Set<string>
+  /** The files of the messages, and which of them a model is not sent. */
+  readonly setAside: SetAside.SetAside
 }
 
 export const make = (sessionId: Ids.SessionId, options = { keepsWindow: true }): SessionState => ({
@@ -61,7 +64,8 @@ export const make = (sessionId: Ids.SessionId, options = { keepsWindow: true }):
   pending: new Map(),
   turn: undefined,
   window: [],
-  wireIds: new Set()
+  wireIds: new Set(),
+  setAside: SetAside.make()
 })
 
 /** What admission must know. */
@@ -148,6 +152,13 @@ export const applyFact = (state: SessionState, fact: Fact): void => {
         throw new IllegalFact(fact, "nothing is requested")
       return
     }
+    case "content.set-aside": {
+      const { step } = turnOf(state, fact, fact.data.turnId)
+      if (step?.step !== fact.data.step || step.state !== "requested")
+        throw new IllegalFact(fact, "nothing is requested")
+      if (!SetAside.apply(state.setAside, fact.data)) throw new IllegalFact(fact, "it names no file that is sent")
+      return
+    }
     case "step.slimmed":
       return slim(state, fact)
     case "guard.repeated":
@@ -198,6 +209,7 @@ type FactOf<T extends Fact["type"]> = Extract<Fact, { readonly type: T }>
 const bringIn = (state: SessionState, fact: FactOf<"history.imported">): void => {
   if (state.items > 0 || state.turns > 0) throw new IllegalFact(fact, "the session has begun")
   for (const message of fact.data.messages) {
+    SetAside.added(state.setAside, message.role === "tool" ? [] : message.parts)
     keep(state, () => Transcript.pastMessage(message))
     if (message.role !== "assistant") continue
     for (const part of message.parts) if (part.type === "tool-call") state.wireIds.add(part.wireId)
@@ -243,9 +255,11 @@ const completeStep = (state: SessionState, fact: FactOf<"step.completed">): void
 
 const addMessage = (state: SessionState, fact: FactOf<"message.added">): void => {
   const turn = openTurn(state, fact)
+  const { messageId, parts } = fact.data
   if (!Ledger.isSettled(turn.ledger)) throw new IllegalFact(fact, "calls are open")
   if (fact.data.role === "user") {
     if (turn.step !== undefined && turn.step.state !== "completed") throw new IllegalFact(fact, "a step is open")
+    SetAside.added(state.setAside, parts, messageId)
     keep(state, () => Transcript.userMessage(fact.data.parts as ReadonlyArray<Transcript.UserPart>))
     return
   }
@@ -255,6 +269,8 @@ const addMessage = (state: SessionState, fact: FactOf<"message.added">): void =>
   turn.refusals = 0
   turn.step.figures = fact.data.figures ?? OpenTurn.noFigures
   turn.usage = addUsage(turn.usage, turn.step.figures.usage)
+  SetAside.answered(state.setAside, turn.model)
+  SetAside.added(state.setAside, parts, messageId)
   keep(state, () => Transcript.assistantMessage(fact.data.parts as ReadonlyArray<Transcript.AssistantPart>))
 }
 
@@ -272,6 +288,7 @@ const answer = (state: SessionState, fact: Call.Answering): void => {
     turn.failures = FailureBudget.observe(turn.failures, call.domain, given.outcome !== "ok")
   }
   if (!Ledger.isSettled(turn.ledger)) return
+  SetAside.added(state.setAside, [])
   keep(state, () => Transcript.toolMessage(Ledger.answers(turn.ledger)))
   turn.breaker = Breaker.observe(turn.breaker, Ledger.round(Ledger.answered(turn.ledger, [])))
 }

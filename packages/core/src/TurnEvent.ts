@@ -255,6 +255,19 @@ const TranscriptRepaired = event("transcript.repaired", {
   changes: Schema.Array(Schema.Struct({ code: Code, at: Schema.String, action: Action }))
 })
 
+/**
+ * From now on this model reads words in the place of these files: its provider refused them, or its wire cannot carry them.
+ * `message` counts the session's messages from 0, those of a history from elsewhere included, and `part` its parts.
+ */
+const ContentSetAside = event("content.set-aside", {
+  turnId: TurnId,
+  step: Count,
+  model: Schema.String,
+  parts: Schema.Array(Schema.Struct({ message: Count, part: Count, messageId: Schema.optionalKey(MessageId) })),
+  by: Schema.Literals(["provider", "wire"]),
+  reason: Schema.String
+})
+
 /** Every fact a session can have. */
 export const Fact = Schema.Union([
   SessionCreated,
@@ -282,6 +295,7 @@ export const Fact = Schema.Union([
   CallRequested,
   CallStarted,
   TranscriptRepaired,
+  ContentSetAside,
   CallCompleted,
   CallReceipt,
   CallLate,

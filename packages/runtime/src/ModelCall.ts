@@ -24,6 +24,7 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as ContentRefusal from "./model/ContentRefusal.ts"
 import * as ProviderRefusal from "./model/ProviderRefusal.ts"
 import * as RequestGate from "./RequestGate.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
@@ -31,7 +32,9 @@ import type { TurnConfig } from "./TurnConfig.ts"
 /** The model could not answer: provider trouble that did not pass, or a refusal. `code` is stable, `message` for people. */
 export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed", {
   code: Schema.String,
-  message: Schema.String
+  message: Schema.String,
+  /** The kind of content that was refused, when the refusal is about content. */
+  content: Schema.optionalKey(Schema.Literals(["image", "audio", "video", "any"]))
 }) {}
 
 /** How often and how long a passing failure is tried again. A `Retry-After` of the provider is waited for, up to `longest`. */
@@ -85,7 +88,7 @@ const attempts = Effect.fnUntraced(function* <E>(options: Request<E>) {
     if (!isAiError(error)) return yield* Effect.fail(error)
     const wait = error.retryAfter
     const isHopeless = !error.isRetryable || (wait !== undefined && Duration.isGreaterThan(wait, retry.longest))
-    if (isHopeless || attempt >= retry.attempts) return yield* new ModelFailed(failureOf(error))
+    if (isHopeless || attempt >= retry.attempts) return yield* failedBy(error)
     if (collector.hasShown()) options.onReset(failureOf(error).code)
     yield* Effect.logWarning(`model request failed (attempt ${attempt} of ${retry.attempts}): ${error.message}`)
     yield* Effect.sleep(wait ?? Duration.times(retry.base, 2 ** (attempt - 1) * (0.8 + 0.4 * (yield* Random.next))))
@@ -235,6 +238,13 @@ const countOf = (tokens: number | undefined): number =>
 const detailOf = (failure: unknown): string => {
   if (failure === undefined) return "the response ended without a finish reason"
   return failure instanceof Error ? failure.message : Canonical.stringify(failure)
+}
+
+const failedBy = (error: AiError.AiError): ModelFailed => {
+  const content = ContentRefusal.refused(error)
+  if (content === undefined) return new ModelFailed(failureOf(error))
+  const { code, message } = failureOf(error)
+  return new ModelFailed({ code, message: ContentRefusal.reasonOf(error) ?? message, content })
 }
 
 /** The stable code of a provider failure. */

@@ -99,7 +99,13 @@ export type Seen =
   | { readonly _tag: "Ephemeral"; readonly ephemeral: Ephemeral }
   | { readonly _tag: "Snapshot"; readonly snapshot: Partial }
 
-export type SendError = SessionNotFound | SessionBusy | TurnNotRunning | ClientKeyReused | ContentUnreadable | Unavailable
+export type SendError =
+  | SessionNotFound
+  | SessionBusy
+  | TurnNotRunning
+  | ClientKeyReused
+  | ContentUnreadable
+  | Unavailable
 
 export interface Session {
   readonly id: SessionId

@@ -14,6 +14,7 @@ import type { Json } from "@turnstep/core/Canonical"
 import * as DurableRead from "@turnstep/core/DurableRead"
 import type { CallId } from "@turnstep/core/Ids"
 import type { OpenTurn } from "@turnstep/core/OpenTurn"
+import * as SetAside from "@turnstep/core/SetAside"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import type * as Start from "@turnstep/core/Start"
 import * as Transcript from "@turnstep/core/Transcript"
@@ -44,9 +45,77 @@ export interface StepContext {
 
 /**
  * Asks the model with the window as it stands, or for the hand-back when there is a reason to end; `saved` completes when
- * the window is durable.
+ * the window is durable. Files that the wire cannot carry are set aside first, and those that the provider refuses then.
  */
-export const ask = (
+export const ask = Effect.fnUntraced(function* (
+  context: StepContext,
+  turn: OpenTurn,
+  saved: Effect.Effect<void, WriteError>,
+  reasonToEnd: string | undefined
+) {
+  const { config, owner } = context
+  let ready = saved
+  for (const [reason, media] of uncarried(context)) {
+    ready = (yield* setAside(context, turn, media, "wire", reason)) ?? ready
+  }
+  for (;;) {
+    const asked = yield* Effect.result(askOnce(context, turn, ready, reasonToEnd))
+    if (asked._tag === "Success") return asked.success
+    const { failure } = asked
+    if (failure._tag !== "ModelFailed" || failure.content === undefined) return yield* Effect.fail(failure)
+    // Every round sets at least one more file aside, so the rounds come to an end.
+    const media = SetAside.next(owner.state.setAside, config.modelName, failure.content)
+    const recorded = yield* setAside(context, turn, media, "provider", failure.message)
+    if (recorded === undefined) return yield* failure
+    ready = recorded
+  }
+})
+
+/** The files that the wire cannot carry, by the reason why. */
+const uncarried = ({ config, owner }: StepContext): ReadonlyMap<string, ReadonlyArray<SetAside.Medium>> => {
+  const reasons = new Map<string, Array<SetAside.Medium>>()
+  const { state } = owner
+  if (config.wire.uncarried === undefined) return reasons
+  for (const medium of SetAside.sent(state.setAside, config.modelName)) {
+    const message = state.window[medium.message]
+    const part = message?.role === "user" ? message.content[medium.part] : undefined
+    const reason = part?.type === "file" ? config.wire.uncarried(part) : undefined
+    if (reason !== undefined) reasons.set(reason, [...(reasons.get(reason) ?? []), medium])
+  }
+  return reasons
+}
+
+/** Records that files are set aside; gives the write to wait for, or nothing when there is nothing to set aside any more. */
+const setAside = Effect.fnUntraced(function* (
+  { config, owner }: StepContext,
+  turn: OpenTurn,
+  media: ReadonlyArray<SetAside.Medium>,
+  by: "provider" | "wire",
+  reason: string
+) {
+  if (media.length === 0) return undefined
+  let isRecorded = false
+  const recorded = yield* owner.ahead((state) => {
+    isRecorded = state.turn?.id === turn.id && state.turn.cancelling === undefined
+    if (!isRecorded) return []
+    const parts = media.map(({ message, messageId, part }) => ({
+      message,
+      part,
+      ...(messageId === undefined ? {} : { messageId })
+    }))
+    const step = turn.step?.step ?? 1
+    const told = reason.replaceAll(/\s+/g, " ").slice(0, longestReason).toWellFormed()
+    return [
+      { type: "content.set-aside", data: { turnId: turn.id, step, model: config.modelName, parts, by, reason: told } }
+    ]
+  })
+  return isRecorded ? recorded : undefined
+})
+
+/** Characters of a provider's reason that the record and the model are told. */
+const longestReason = 300
+
+const askOnce = (
   { config, hub, owner }: StepContext,
   turn: OpenTurn,
   saved: Effect.Effect<void, WriteError>,
@@ -58,7 +127,7 @@ export const ask = (
   return Effect.flatMap(textsFor(owner, turn), (shown) =>
     ModelCall.request({
       config,
-      window: owner.state.window,
+      window: SetAside.windowFor(owner.state.setAside, config.modelName, owner.state.window),
       shown,
       question,
       toolChoice: reasonToEnd === undefined ? "auto" : "none",

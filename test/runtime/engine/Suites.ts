@@ -16,6 +16,7 @@ import * as Prepare from "./Prepare.ts"
 import * as Query from "./Query.ts"
 import * as RequestGate from "./RequestGate.ts"
 import * as Session from "./Session.ts"
+import * as SetAside from "./SetAside.ts"
 import * as Steering from "./Steering.ts"
 import * as Step from "./Step.ts"
 import * as Stopping from "./Stopping.ts"
@@ -42,6 +43,7 @@ export const suites = [
   Handover.suite,
   Query.suite,
   Input.suite,
+  SetAside.suite,
   History.suite,
   Prepare.suite,
   Agent.suite,

@@ -28,6 +28,8 @@ export interface Wire {
   readonly contract: Context
   /** A message in the form it leaves in. */
   readonly write: (message: Prompt.Message) => ReadonlyArray<JsonObject>
+  /** Why the wire cannot carry a file, in words; `undefined` when it can. Absent when the wire carries every file. */
+  readonly uncarried?: ((file: Prompt.FilePart) => string | undefined) | undefined
 }
 
 /** The messages of a request: `window` is the history, which only grows; the others are of this request alone. */

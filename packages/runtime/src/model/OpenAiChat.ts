@@ -12,6 +12,7 @@
  * - O2. Interrupting the stream's fiber destroys the socket at once.
  * - O3. The API key is in no error and no log.
  */
+import * as ChatFile from "@turnstep/core/history/codecs/ChatFile"
 import type * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import type { Profile } from "@turnstep/core/history/Contract"
 import * as AiError from "effect/ai/AiError"
@@ -122,7 +123,7 @@ const make = Effect.fn("OpenAiChat.make")(function* (
     ...(policy === "as-issued" ? undefined : { thinking: policy !== "none" })
   }
   return Context.make(LanguageModel.LanguageModel, model).pipe(
-    Context.add(Wire, { format: "openai-chat", contract, write: messages.write })
+    Context.add(Wire, { format: "openai-chat", contract, write: messages.write, uncarried: ChatFile.uncarried })
   )
 })
 

@@ -10,6 +10,7 @@
  * - P3. The provider's own words reach the reader, bounded and without keys.
  */
 import * as AiError from "effect/ai/AiError"
+import * as ContentRefusal from "./ContentRefusal.ts"
 import * as Duration from "effect/Duration"
 import * as ContextWindow from "./ContextWindow.ts"
 import * as RefusalBody from "./RefusalBody.ts"
@@ -60,6 +61,10 @@ export const toReason = (refusal: ProviderRefusal, context: Context): AiError.Ai
   }
   if (isQuota(status, names, text, retryAfter !== undefined)) return new AiError.QuotaExhaustedError(spoken)
   if (names.some((name) => policyCodes.has(name.toLowerCase()))) return new AiError.ContentPolicyError(shared)
+  const content = ContentRefusal.kindOf({ status, codes: names, text })
+  if (content !== undefined) {
+    return new AiError.InvalidRequestError({ ...shared, constraint: ContentRefusal.constraintOf(content) })
+  }
   if (status === 401) {
     const isExpired = /expired/i.test(`${names.join(" ")} ${text}`)
     const kind = !context.hasKey ? "MissingKey" : isExpired ? "ExpiredKey" : "InvalidKey"

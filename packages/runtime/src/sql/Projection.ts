@@ -134,6 +134,7 @@ const projected = (fact: Fact, txn: string, digest: string | undefined): Project
     case "call.late":
     case "spill.created":
     case "transcript.repaired":
+    case "content.set-aside":
     case "step.slimmed":
     case "guard.repeated":
       return undefined

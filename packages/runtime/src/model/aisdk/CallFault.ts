@@ -6,6 +6,7 @@
  */
 import * as Provider from "@ai-sdk/provider"
 import * as AiError from "effect/ai/AiError"
+import * as ContentRefusal from "../ContentRefusal.ts"
 import * as ProviderRefusal from "../ProviderRefusal.ts"
 
 /** The reason for whatever `doStream` or its stream threw or told. */
@@ -25,7 +26,9 @@ export const toReason = (error: unknown, context: ProviderRefusal.Context): AiEr
     Provider.InvalidArgumentError.isInstance(error) ||
     Provider.UnsupportedFunctionalityError.isInstance(error)
   ) {
-    return new AiError.InvalidRequestError({ description })
+    const content = ContentRefusal.kindOf({ codes: [], text: description })
+    const constraint = content === undefined ? {} : { constraint: ContentRefusal.constraintOf(content) }
+    return new AiError.InvalidRequestError({ description, ...constraint })
   }
   if (Provider.TypeValidationError.isInstance(error)) return new AiError.InvalidResponseError({ description })
   if (Provider.JSONParseError.isInstance(error)) return new AiError.InternalProviderError({ description })
