@@ -26,6 +26,7 @@ import * as Schema from "effect/Schema"
 import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
 import { FrontDoor } from "./FrontDoor.ts"
+import * as HistoryWork from "./HistoryWork.ts"
 import { Prepare } from "./Prepare.ts"
 import { Senders } from "./Senders.ts"
 import { type Input, type RunOptions, type SendOptions, type Session, Sessions } from "./Session.ts"
@@ -146,8 +147,8 @@ export const layer = Layer.effect(
         importHistory: (history) => ask(SessionHistory.bringIn(journal, claims, hub, id, history)),
         exportHistory: Effect.fn("Session.exportHistory")((format: FormatName) =>
           ask(
-            Effect.map(Effect.andThen(summaryOf(id), journal.read(id, { after: 0 })), (events) =>
-              SessionHistory.takeOut(id, events, format)
+            Effect.flatMap(Effect.andThen(summaryOf(id), journal.read(id, { after: 0 })), (events) =>
+              HistoryWork.write({ sessionId: id, events, format })
             )
           )
         )

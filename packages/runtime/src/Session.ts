@@ -32,6 +32,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import type { Partial } from "./EventHub.ts"
+import type { WorkStopped } from "./offthread/OffThread.ts"
 import type { ImportError } from "./SessionHistory.ts"
 
 /** What is sent: a text, or parts with files. */
@@ -160,7 +161,7 @@ export interface Session {
     history: Import.History | Import.Imported
   ) => Effect.Effect<Import.ImportReport, ImportError | Unavailable>
   /** The messages of the session in a format, clean by its rules, with what it cannot carry. */
-  readonly exportHistory: (format: FormatName) => Effect.Effect<Exported, SessionNotFound | Unavailable>
+  readonly exportHistory: (format: FormatName) => Effect.Effect<Exported, SessionNotFound | WorkStopped | Unavailable>
 }
 
 export interface OpenOptions {

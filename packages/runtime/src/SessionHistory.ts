@@ -1,8 +1,8 @@
 /**
- * Histories on their way into a session and out of it.
+ * Histories on their way into a session.
  *
- * Owns: when a history may come in, and the write it comes in with. Does not own: what is read of it and written
- * (`core/history/Import`, `Export`), or the messages of the session (`SessionState`).
+ * Owns: when a history may come in, and the write it comes in with. Does not own: reading it and writing one
+ * (`HistoryWork`), or the messages of the session (`SessionState`).
  *
  * - H1. A history comes before everything else: into a session that has none of its own, once, as one write.
  * - H2. The write is fenced, like those of an owner, and expects the session as it was created: of two imports, or of an import
@@ -13,19 +13,18 @@
 import type { Claim } from "@turnstep/core/Claim"
 import type { SessionId } from "@turnstep/core/Ids"
 import type { Journal, SeqBehind } from "@turnstep/core/Journal"
-import type { Context, FormatName } from "@turnstep/core/history/Contract"
-import * as Export from "@turnstep/core/history/Export"
+import type { FormatName } from "@turnstep/core/history/Contract"
 import * as Import from "@turnstep/core/history/Import"
-import * as SessionState from "@turnstep/core/SessionState"
 import type { PastMessage } from "@turnstep/core/Transcript"
 import { type FenceLost, type SessionClaimed, SessionNotEmpty, type SessionNotFound } from "@turnstep/core/TurnError"
-import type { Fact, TurnEvent } from "@turnstep/core/TurnEvent"
+import type { Fact } from "@turnstep/core/TurnEvent"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import type { EventHub } from "./EventHub.ts"
+import * as HistoryWork from "./HistoryWork.ts"
 
 /** Why a history does not come in. */
-export type ImportError = Import.HistoryFormatUnclear | Import.HistoryEmpty | SessionNotEmpty | SessionNotFound
+export type ImportError = HistoryWork.ReadError | SessionNotEmpty | SessionNotFound
 
 /** Characters of JSON one event holds, as long as a single message is not longer. */
 const eventSize = 256 * 1024
@@ -44,9 +43,7 @@ export const bringIn = Effect.fn("SessionHistory.bringIn")(function* (
   sessionId: SessionId,
   history: Import.History | Import.Imported
 ): Effect.fn.Return<Import.ImportReport, ImportError> {
-  const read = "report" in history ? history : Import.read(history)
-  if ("_tag" in read) return yield* read
-  const { messages, report } = read
+  const { messages, report } = "report" in history ? history : yield* HistoryWork.read(history)
   const facts = factsOf(report.format, messages)
   const refused = new SessionNotEmpty({ sessionId })
   const comeIn = Effect.gen(function* () {
@@ -99,11 +96,3 @@ const factsOf = (format: FormatName, messages: ReadonlyArray<PastMessage>): Read
   close()
   return facts
 }
-
-/** Writes the messages of a session in a format: what came in and what its Turns added, without the agent's instructions. */
-export const takeOut = (
-  sessionId: SessionId,
-  events: ReadonlyArray<TurnEvent>,
-  format: FormatName,
-  context?: Context
-): Export.Exported => Export.write(format, SessionState.fold(sessionId, events).window, context)

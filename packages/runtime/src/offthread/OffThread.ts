@@ -150,7 +150,7 @@ export const make = (options: Options = {}): Service => {
       Effect.ensuring(giveBack),
       Effect.tapError(({ reason }) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
-          if (reason === "time") debts.add(lane, now - began, now) // O4
+          if (reason === "time" && lane !== nobody) debts.add(lane, now - began, now) // O4
         })
       )
     )
@@ -159,7 +159,7 @@ export const make = (options: Options = {}): Service => {
   const run: Service["run"] = <Input, Output>({ name, url }: Task<Input, Output>, input: Input, given?: RunOptions) =>
     Effect.uninterruptibleMask((restore) =>
       Effect.gen(function* () {
-        const lane = given?.lane ?? (yield* ToolCall)?.sessionId ?? ""
+        const lane = given?.lane ?? (yield* ToolCall)?.sessionId ?? nobody
         yield* restore(place(lane))
         const output = perform(lane, { url, name, input }, given?.millis ?? usualMillis, restore)
         return (yield* Effect.ensuring(output, leave)) as Output
@@ -169,6 +169,9 @@ export const make = (options: Options = {}): Service => {
 }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+/** The lane of work that is of no session: nobody else is refused for it. */
+const nobody = ""
 
 const usualMillis = 60_000
 

@@ -187,7 +187,7 @@ export class Record extends HttpApiGroup.make("record")
       params: session,
       query: { format: FormatName },
       success: HistoryBody.Exported,
-      error: ApiError.at(404)
+      error: [ApiError.at(404), ApiError.at(413)]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Write the session's messages in a format",

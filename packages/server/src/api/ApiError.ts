@@ -9,6 +9,7 @@
  */
 import type { HistoryEmpty, HistoryFormatUnclear } from "@turnstep/core/history/Import"
 import type * as TurnError from "@turnstep/core/TurnError"
+import type { WorkStopped } from "@turnstep/runtime/offthread/OffThread"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 
@@ -164,6 +165,11 @@ const table = {
     title: "The database cannot be reached",
     hint: "Send the request again in a moment, with the same idempotency key if it has one."
   },
+  overloaded: {
+    status: 503,
+    title: "The server has too much of this work",
+    hint: "Send the request again in a moment, with the same idempotency key if it has one."
+  },
   "too-many-downloads": {
     status: 503,
     title: "Too many downloads are under way",
@@ -236,6 +242,7 @@ export type Refusal =
   | TurnError.Unavailable
   | HistoryFormatUnclear
   | HistoryEmpty
+  | WorkStopped
 
 /** The problem of a refusal; `parts` points to the parts of the message that the request sends. */
 export const fromRefusal = (refusal: Refusal, instance: string, parts = "/body/parts"): ApiError => {
@@ -253,6 +260,12 @@ export const fromRefusal = (refusal: Refusal, instance: string, parts = "/body/p
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/format", detail }])
     case "HistoryEmpty":
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/messages", detail }])
+    case "WorkStopped":
+      return make(
+        refusal.reason === "time" || refusal.reason === "memory" ? "too-large" : "overloaded",
+        instance,
+        detail
+      )
     case "StorageUnavailable":
       return make("storage-unavailable", instance, detail)
     case "RuntimeClosed":

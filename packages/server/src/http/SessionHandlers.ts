@@ -6,10 +6,11 @@
  */
 import * as Canonical from "@turnstep/core/Canonical"
 import * as FileContent from "@turnstep/core/FileContent"
-import * as Import from "@turnstep/core/history/Import"
 import type * as Inbox from "@turnstep/core/Inbox"
 import type * as Journal from "@turnstep/core/Journal"
 import { ClientKeyReused, ContentUnreadable } from "@turnstep/core/TurnError"
+import type * as HistoryTask from "@turnstep/runtime/HistoryTask"
+import * as HistoryWork from "@turnstep/runtime/HistoryWork"
 import { type Session, Sessions } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -43,8 +44,8 @@ export const layer = HttpApiBuilder.group(
         const stream =
           payload.input !== undefined && Page.wantsStream(headers.accept) ? yield* streams.place : undefined
         // Read before anything is made, so that what cannot be read leaves nothing behind.
-        const history = payload.import === undefined ? undefined : Import.read(payload.import)
-        if (history !== undefined && "_tag" in history) return yield* Problem.refusing(Effect.fail(history))
+        const history =
+          payload.import === undefined ? undefined : yield* Problem.refusing(HistoryWork.read(payload.import))
         yield* Problem.refusing(readable(payload.input), "/body/input")
         const { isReplayed, session } = yield* Problem.refusing(open(sessions, payload, key, history))
         const imported =
@@ -96,10 +97,10 @@ const open = Effect.fnUntraced(function* (
   sessions: Sessions["Service"],
   body: CreateSession,
   key: string | undefined,
-  imported: Import.Imported | undefined
+  imported: HistoryTask.ReadHistory | undefined
 ) {
   const { agent, metadata, title } = body
-  const history = imported === undefined ? {} : { history: Import.digestOf(imported) }
+  const history = imported === undefined ? {} : { history: imported.digest }
   const id = body.id ?? (key === undefined ? undefined : `ses_${Canonical.digestText(key).slice(0, 40)}`)
   return yield* Effect.map(
     sessions.open({ agent, id, title, ...(metadata === undefined ? {} : { metadata }), ...history }),
