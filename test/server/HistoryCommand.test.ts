@@ -52,6 +52,10 @@ const plain = [{ role: "user", content: "hi" }]
 
 const options = { timeout: 60_000 }
 
+/** A history whose last call has arguments so many levels deep. */
+const nested = (levels: number): string =>
+  `[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"x","input":${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}]}]`
+
 layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and repair", (it) => {
   it.effect(
     "heal a poisoned file from a bug report with one command",
@@ -223,6 +227,8 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
           "plain.json": JSON.stringify(plain),
           "wrong.json": '{"profil":"mistral"}',
           "empty.json": "",
+          "deep.json": nested(200_000),
+          "nested.json": nested(900),
           "folder/file": ""
         })
         const table: ReadonlyArray<readonly [file: string, code: number, said: RegExp]> = [
@@ -234,6 +240,7 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
           ["message.jsonl", 1, /^message\.jsonl:1 is a single message\. .*jq -s.*$/],
           ["other.json", 1, /^other\.json is JSON, but holds no history\. .*$/],
           ["latin.json", 1, /^latin\.json is not text in UTF-8\.$/],
+          ["deep.json", 1, /^deep\.json is nested more than 1000 levels deep\.$/],
           ["empty.json", 1, /^empty\.json is empty\.$/],
           ["plain.json", 2, /^plain\.json could be .* name one with --format: openai-chat, .*anthropic.*\.$/]
         ]
@@ -245,6 +252,8 @@ layer(NodeServices.layer, { excludeTestServices: true })("turnstep verify and re
         const context = Option.some(path.join(cwd, "wrong.json"))
         const wrong = yield* Effect.flip(read({ file: path.join(cwd, "plain.json"), context }))
         assert.match(wrong.message, /wrong\.json is not a context: .*profil/)
+        const deep = yield* run(["verify", "--format", "anthropic", "nested.json"], cwd)
+        assert.strictEqual(deep.code, 0, deep.stderr)
         const [broken, unclear, misused] = yield* Effect.all(
           [
             run(["verify", "broken.json"], cwd),

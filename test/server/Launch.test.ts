@@ -3,15 +3,19 @@ import { assert, layer } from "@effect/vitest"
 import * as DirectoryLock from "@turnstep/runtime/database/DirectoryLock"
 import { noFlags } from "@turnstep/server/Config"
 import type { Flags } from "@turnstep/server/Config"
+import * as Database from "@turnstep/server/Database"
 import * as Launch from "@turnstep/server/Launch"
 import * as Cause from "effect/Cause"
 import * as ConfigProvider from "effect/ConfigProvider"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as PgClient from "@effect/sql-pg/PgClient"
 import { createServer } from "node:net"
 import * as Postgres from "../fixtures/Postgres.ts"
 
@@ -26,6 +30,7 @@ const refusal = Effect.fnUntraced(function* (
   const data = Option.some(yield* folder)
   const exit = yield* Launch.run(command, { ...noFlags, data, port: Option.some(0), ...flags }).pipe(
     Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: { ...env } })),
+    Effect.provideService(Database.Patience, Duration.zero),
     Effect.exit
   )
   const failed = Exit.isFailure(exit) ? exit.cause : Cause.die("it started")
@@ -92,6 +97,44 @@ layer(NodeServices.layer, { excludeTestServices: true })("A start that fails", (
       const message = yield* refusal({ databaseUrl })
       assert.match(message, /127\.0\.0\.1:1\/main cannot be reached.*DATABASE_URL/)
       assert.notInclude(message, "pa55word")
+    })
+  )
+
+  it.effect("says that a database is read-only", () =>
+    Effect.gen(function* () {
+      const url = yield* Postgres.freshUrl()
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const name = new URL(Redacted.value(url)).pathname.slice(1)
+        yield* sql.unsafe(`alter database "${name}" set default_transaction_read_only = on`)
+      }).pipe(Effect.provide(PgClient.layer({ url, maxConnections: 1 })))
+      assert.match(yield* refusal({ databaseUrl: Option.some(url) }), /is read-only, as a standby is.*primary/)
+    })
+  )
+
+  it.effect("says that the data folder cannot be made, or be used for large outputs", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const base = yield* folder
+      yield* fs.writeFileString(`${base}/file`, "")
+      const unmade = yield* refusal({ data: Option.some(`${base}/file/data`) })
+      assert.match(unmade, /data folder .*a file is in the place of a folder above it.*--data/)
+      const databaseUrl = Option.some(yield* Postgres.freshUrl())
+      yield* fs.writeFileString(`${base}/spills`, "")
+      const message = yield* refusal({ data: Option.some(base), databaseUrl }, { TURNSTEP_ADOPT: "1" })
+      assert.match(message, /large outputs.*no folder is in its place/)
+    })
+  )
+
+  it.effect("says that the workspace lies in the data folder", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const data = yield* folder
+      yield* fs.makeDirectory(`${data}/ws`)
+      for (const workspace of [data, `${data}/ws`]) {
+        const message = yield* refusal({ data: Option.some(data), workspace: Option.some(workspace) })
+        assert.match(message, /^--workspace: .* lies in the data folder.*--workspace or --data/)
+      }
     })
   )
 

@@ -1,22 +1,24 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import * as PostgresLayer from "@turnstep/runtime/database/Postgres"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { SqlClient } from "effect/sql/SqlClient"
-import { tmpdir } from "node:os"
 import * as Command from "../fixtures/Command.ts"
+import * as Folder from "../fixtures/Folder.ts"
 import * as Postgres from "../fixtures/Postgres.ts"
 
 const migrate = (url: string | undefined) => ran(["migrate"], url)
 
 const ran = Effect.fnUntraced(function* (args: ReadonlyArray<string>, url: string | undefined) {
+  const cwd = yield* Folder.make({})
   const command = yield* Command.start(args, {
-    cwd: tmpdir(),
+    cwd,
     env: url === undefined ? {} : { DATABASE_URL: url }
   })
   const code = yield* command.exit
   return { code, stdout: command.stdout(), stderr: command.stderr() }
-})
+}, Effect.provide(NodeServices.layer))
 
 describe("turnstep migrate", () => {
   it.live("makes the schema once, and says so", () =>

@@ -2,14 +2,18 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
+import * as net from "node:net"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Command from "../fixtures/Command.ts"
 import * as Folder from "../fixtures/Folder.ts"
+import * as McpServers from "../fixtures/McpServers.ts"
+import * as Postgres from "../fixtures/Postgres.ts"
 import * as Processes from "../fixtures/Processes.ts"
 
 const bin = fileURLToPath(new URL("../../packages/server/bin/turnstep.mjs", import.meta.url))
@@ -92,6 +96,45 @@ it.live(
       const { pid } = yield* abandoned({})
       yield* Effect.sleep("1500 millis") // three looks later
       assert.isTrue(Processes.isAlive(pid))
+    }).pipe(Effect.provide(NodeServices.layer)),
+  { timeout: 60_000 }
+)
+
+it.live(
+  "waits for a database that is not there yet, and says so",
+  () =>
+    Effect.gen(function* () {
+      const cwd = yield* Folder.make({})
+      const url = new URL(Redacted.value(yield* Postgres.freshUrl()))
+      const directory = url.searchParams.get("host")
+      const connect = () =>
+        directory === null
+          ? net.connect(Number(url.port), url.hostname)
+          : net.connect(path.join(directory, ".s.PGSQL.5432"))
+      const port = yield* McpServers.freePort
+      const env = { TURNSTEP_PORT: "0", DATABASE_URL: `postgres://postgres@127.0.0.1:${port}${url.pathname}` }
+      const command = yield* Command.start(["serve"], { cwd, env })
+      yield* command.says("cannot be reached. Start it, or correct DATABASE_URL. Trying again for 30s.")
+      yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          net
+            .createServer((socket) => {
+              const upstream = connect()
+              for (const [from, to] of [
+                [socket, upstream],
+                [upstream, socket]
+              ] as const) {
+                from.on("error", () => to.destroy())
+                from.pipe(to)
+              }
+            })
+            .listen(port, "127.0.0.1")
+        ),
+        (server) => Effect.sync(() => server.close())
+      )
+      yield* command.says("  stop")
+      yield* command.signal("SIGTERM")
+      assert.strictEqual(yield* command.exit, 0)
     }).pipe(Effect.provide(NodeServices.layer)),
   { timeout: 60_000 }
 )

@@ -60,7 +60,7 @@ export const run = Effect.fn("Launch.run")(
       const folder = yield* DataFolder.open(config.data.value)
       yield* protect(config)
       const servers = yield* mcpOf(config)
-      const database = yield* Layer.build(Database.layer(config))
+      const database = yield* Database.open(config)
       const backlog = yield* Effect.provide(Database.backlog(config), database)
       if (folder.origin === "foreign") yield* adopt(folder, backlog, config) // L4
       const token = config.token.value ?? (yield* Token.ensure(config.data.value))

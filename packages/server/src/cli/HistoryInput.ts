@@ -175,7 +175,7 @@ const pieces = (file: string) =>
   })
 
 /** Read from the beginning on, not by place: `<(command)` is a pipe. */
-const bytes = (file: string): Stream.Stream<Uint8Array, InputUnreadable, Stdio.Stdio> =>
+const bytes = (file: string): Stream.Stream<Uint8Array, InputUnreadable, FileSystem.FileSystem | Stdio.Stdio> =>
   file === "-"
     ? Stream.unwrap(
         Effect.map(Stdio.Stdio, ({ stdin }) => Stream.mapError(stdin, ({ reason }) => unread(file, reason)))
@@ -208,6 +208,9 @@ const uncut = (place: string, error: unknown): InputUnreadable => {
 
 const documentOf = Effect.fnUntraced(function* (place: string, { line, text }: HistoryText.Piece) {
   const value = yield* jsonOf(place, text, line)
+  if (isDeeper(value, mostLevels)) {
+    return yield* new InputUnreadable({ place, problem: `is nested more than ${mostLevels} levels deep.` })
+  }
   const document = HistoryDocument.find(text, value)
   if (document !== undefined) return document
   const problem = HistoryDocument.isMessage(value)
@@ -215,6 +218,20 @@ const documentOf = Effect.fnUntraced(function* (place: string, { line, text }: H
     : "is JSON, but holds no history. Give an array of messages, or an object with `messages`, `contents` or `input`."
   return yield* new InputUnreadable({ place, problem })
 })
+
+/** Levels of a history at the most: the readers of its parts go down one call for each. */
+const mostLevels = 1000
+
+const isDeeper = (value: unknown, most: number): boolean => {
+  let level = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > most) return true
+    level = level.flatMap((entry) =>
+      typeof entry === "object" && entry !== null ? Object.values(entry).filter((part) => typeof part === "object") : []
+    )
+  }
+  return false
+}
 
 const jsonOf = (place: string, text: string, line?: number): Effect.Effect<unknown, InputUnreadable> =>
   Effect.try({
