@@ -113,6 +113,31 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
       })
     )
 
+    it.effect("looks up what a Turn that is announced will start from, and the steers that join it", () =>
+      Effect.gen(function* () {
+        const { sessionId } = yield* Owned.make
+        const announced = (turnId: string) => Effect.map(look(sessionId, { turnId }), ({ announced }) => announced)
+        assert.isEmpty(yield* announced("trn_1"))
+        yield* Owned.send(sessionId, "a")
+        yield* Owned.send(sessionId, "b", { ifNotApplied: "return" })
+        yield* Owned.send(sessionId, "c", { delivery: "follow-up" })
+        assert.deepStrictEqual(
+          (yield* announced("trn_1")).map(({ id, ifNotApplied }) => [id, ifNotApplied]),
+          [
+            ["inb_1", "follow-up"],
+            ["inb_2", "return"]
+          ]
+        )
+        yield* admit(sessionId, { turnId: "trn_1" }, Admission.cancel(sessionId, "trn_1", "user", undefined))
+        assert.deepStrictEqual(
+          (yield* announced("trn_1")).map(({ id }) => id),
+          ["inb_3"]
+        )
+        const { turn } = yield* look((yield* Owned.started()).sessionId, { turnId: "trn_1" })
+        assert.isTrue(turn?.isOpen)
+      })
+    )
+
     it.effect("looks up an item and what became of it", () =>
       Effect.gen(function* () {
         const owned = yield* Owned.started()
@@ -127,7 +152,8 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
         assert.deepStrictEqual(yield* item("inb_2"), {
           itemId: Ids.itemId(2),
           delivery: "follow-up",
-          state: "returned"
+          state: "returned",
+          reason: "withdrawn"
         })
         yield* Owned.send(sessionId, "c", { ifNotApplied: "follow-up" })
         yield* owned.catchUp

@@ -2,11 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Admission from "@turnstep/core/Admission"
 import * as Ids from "@turnstep/core/Ids"
 import type { View } from "@turnstep/core/Journal"
+import type { ReturnReason } from "@turnstep/core/TurnEvent"
 import * as Result from "effect/Result"
 import * as Log from "../fixtures/Log.ts"
 
 const view = (rest: Partial<Omit<View, "head">> & { readonly head?: Partial<View["head"]> } = {}): View => ({
   agent: "hand",
+  announced: [],
   keyed: undefined,
   item: undefined,
   turn: undefined,
@@ -102,7 +104,10 @@ describe("Admission", () => {
     assert.deepStrictEqual(facts(withdraw(view({ item: item("waiting") }))), [
       { type: "inbox.returned", data: { itemId, reason: "withdrawn", disposition: "returned" } }
     ])
-    assert.isEmpty(facts(withdraw(view({ item: item("returned") }))))
+    const back = (reason: ReturnReason) => view({ item: { ...item("returned"), reason } })
+    assert.isEmpty(facts(withdraw(back("withdrawn"))))
+    assert.strictEqual(refusal(withdraw(back("turn-ended"))), "ItemSettled")
+    assert.strictEqual(refusal(withdraw(back("cancelled"))), "ItemSettled")
     assert.strictEqual(refusal(withdraw(view({ item: item("applied") }))), "ItemSettled")
     assert.strictEqual(refusal(withdraw(view())), "ItemNotFound")
   })
@@ -123,15 +128,20 @@ describe("Admission", () => {
     assert.strictEqual(refusal(cancel(view({ head: { runningTurn: Ids.turnId(2), isBusy: true } }))), "TurnNotFound")
   })
 
-  it("knows a Turn that is announced and not recorded yet", () => {
+  it("takes back the message of a Turn that is announced, and lets go of its steers as their senders asked", () => {
     const turnId = Ids.turnId(1)
-    const early = Admission.cancel(
-      Log.sessionId,
-      turnId,
-      "user",
-      undefined
-    )(view({ head: { runningTurn: turnId, isBusy: true } }))
-    assert.isEmpty(facts(early))
-    assert.deepStrictEqual(value(early), { turnId, state: "announced" })
+    const announced = [
+      { id: Ids.itemId(1), ifNotApplied: "follow-up" },
+      { id: Ids.itemId(2), ifNotApplied: "follow-up" },
+      { id: Ids.itemId(3), ifNotApplied: "return" }
+    ] as const
+    const cancel = Admission.cancel(Log.sessionId, turnId, "user", undefined)
+    const early = cancel(view({ head: { runningTurn: turnId, isBusy: true }, announced }))
+    const back = (item: number, disposition: "follow-up" | "returned") => ({
+      type: "inbox.returned",
+      data: { itemId: Ids.itemId(item), reason: "cancelled", disposition }
+    })
+    assert.deepStrictEqual(facts(early), [back(1, "returned"), back(2, "follow-up"), back(3, "returned")])
+    assert.deepStrictEqual(value(early), { turnId, state: "returned" })
   })
 })

@@ -75,6 +75,7 @@ const play = (tape: ReadonlyArray<number>): Log.Log => {
     const view = {
       head,
       agent: "hand",
+      announced: [],
       keyed: undefined,
       turn: undefined,
       item: { itemId: id, delivery, state: "waiting" as const }

@@ -161,6 +161,6 @@ const agentOf = (dice: Dice): Operator.Room["agent"] => {
         : Effect.succeed("be useful")
     ),
     toolkit: SimTools.toolkit,
-    policy: { maxSteps: Number(dice.weighted({ 0: 1, 1: 2, 2: 3, 3: 3, 5: 3, 8: 8 })), ...maxTokens, ...maxDuration }
+    policy: { maxSteps: Number(dice.weighted({ 1: 2, 2: 3, 3: 3, 5: 3, 8: 9 })), ...maxTokens, ...maxDuration }
   })
 }

@@ -142,7 +142,7 @@ const storeAgrees = ({ events, memory, sessionId }: SimStore, witness: Witness) 
     activeTurn === state.turn?.id &&
     agent === state.agent &&
     seq === state.seq &&
-    status === state.status &&
+    status === SessionState.statusOf(state) &&
     turns === state.turns
   if (!same) witness.violate(`the store says ${JSON.stringify(found.value)} of another log (I6)`)
 }

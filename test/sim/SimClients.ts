@@ -127,6 +127,8 @@ const cancel: Act = Effect.fnUntraced(function* (room, operator) {
   if (exit !== undefined && Exit.isSuccess(exit)) witness.cancellations.push(exit.value)
 })
 
+const storageFaults: ReadonlySet<string> = new Set(["outage", "fail-before", "fail-after", "stop"])
+
 /** A caller that runs a message and gives up after a while. */
 const giveUp: Act = Effect.fnUntraced(function* (room, operator, number) {
   const { dice, store, witness } = room
@@ -135,7 +137,7 @@ const giveUp: Act = Effect.fnUntraced(function* (room, operator, number) {
   const { host, sessions, told } = yield* reach(operator)
   const running = Effect.gen(function* () {
     const session = yield* sessions.get(store.sessionId)
-    const fiber = yield* Effect.forkChild(session.run(text))
+    const fiber = yield* Effect.forkChild(session.run(text, { onInterrupt: "cancel" }))
     yield* Effect.sleep(dice.below(1 + Number(millis)))
     yield* Fiber.interrupt(fiber)
     return yield* Effect.map(Fiber.await(fiber), (exit) => ({ exit, seq: store.state.seq }))
@@ -144,6 +146,8 @@ const giveUp: Act = Effect.fnUntraced(function* (room, operator, number) {
   if (Exit.isFailure(done) || Exit.isSuccess(done.value.exit)) return
   // A runtime that closes ends the waiting and nothing else: the Turn goes on elsewhere.
   if (told.isOpen() || !Cause.hasInterruptsOnly(done.value.exit.cause)) return
+  // Nothing can be taken back from storage that does not answer: the wait for it is bounded.
+  if (room.faults.seen().some((fault) => storageFaults.has(fault))) return
   witness.abandoned.push({ text, seq: done.value.seq })
 })
 

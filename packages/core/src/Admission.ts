@@ -69,11 +69,11 @@ export const move =
     return Result.succeed({ facts: [fact], value: delivery })
   }
 
-/** Takes a waiting message back. A message that was returned already stays so. */
+/** Takes a waiting message back. A message that was taken back already stays so; one that came back for another reason is settled. */
 export const withdraw =
   (itemId: string) =>
   (view: View): Decision<void, ItemNotFound | ItemSettled> => {
-    if (view.item?.state === "returned") return Result.succeed({ facts: [], value: undefined })
+    if (view.item?.reason === "withdrawn") return Result.succeed({ facts: [], value: undefined })
     const item = waiting(view, itemId)
     if (Result.isFailure(item)) return Result.fail(item.failure)
     const fact: Fact = {
@@ -83,26 +83,26 @@ export const withdraw =
     return Result.succeed({ facts: [fact], value: undefined })
   }
 
-/** What becomes of a Turn that is told to stop: it will (`cancelling`), or it had ended before (`ended`). */
+/**
+ * What becomes of a Turn that is told to stop: it will (`cancelling`), it had ended before (`ended`), or it was announced and
+ * not open yet: it does not begin, and its message is returned to its sender (`returned`).
+ */
 export interface Cancellation {
   readonly turnId: TurnId
-  readonly state: "cancelling" | "ended"
+  readonly state: "cancelling" | "ended" | "returned"
 }
 
-/** The Turn was announced to whoever sent its message, and is not recorded yet: it can be told to stop as soon as it is. */
-export interface Announced {
-  readonly turnId: TurnId
-  readonly state: "announced"
-}
-
-/** Tells a Turn to stop. */
+/** Tells a Turn to stop, or takes back the message of one that is announced. */
 export const cancel =
   (sessionId: SessionId, turnId: string, by: "user" | "caller", reason: string | undefined) =>
-  (view: View): Decision<Cancellation | Announced, TurnNotFound> => {
+  (view: View): Decision<Cancellation, TurnNotFound> => {
     if (view.turn === undefined) {
       const { runningTurn } = view.head
       if (runningTurn !== turnId) return Result.fail(new TurnNotFound({ sessionId, turnId }))
-      return Result.succeed({ facts: [], value: { turnId: runningTurn, state: "announced" } })
+      return Result.succeed({
+        facts: Inbox.atCancel(view.announced),
+        value: { turnId: runningTurn, state: "returned" }
+      })
     }
     const value: Cancellation = { turnId: view.turn.turnId, state: view.turn.isOpen ? "cancelling" : "ended" }
     if (!view.turn.isOpen || view.turn.isCancelling) return Result.succeed({ facts: [], value })

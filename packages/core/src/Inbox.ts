@@ -124,6 +124,27 @@ export const steersFor = (pending: ReadonlyMap<ItemId, Item>, turn: TurnId): Rea
  */
 export const nextStart = (pending: ReadonlyMap<ItemId, Item>): Item | undefined => pending.values().next().value
 
+/** The items of the Turn that is about to be opened: the one it starts from, and the steers that join it. */
+export const announced = (pending: ReadonlyMap<ItemId, Item>): ReadonlyArray<Item> => {
+  const start = nextStart(pending)
+  return start === undefined
+    ? []
+    : [start, ...[...pending.values()].filter((item) => item.delivery === "steer" && item.id !== start.id)]
+}
+
+/** What becomes of the items of a Turn that is cancelled before it is opened: its message is returned, its steers as ever (I2). */
+export const atCancel = (
+  items: ReadonlyArray<Pick<Item, "id" | "ifNotApplied">>
+): ReadonlyArray<Extract<Fact, { readonly type: "inbox.returned" }>> =>
+  items.map(({ id, ifNotApplied }, index) => ({
+    type: "inbox.returned",
+    data: {
+      itemId: id,
+      reason: "cancelled",
+      disposition: index === 0 || ifNotApplied === "return" ? "returned" : "follow-up"
+    }
+  }))
+
 /** What becomes of the steers a Turn leaves behind (I2). */
 export const atTurnEnd = (
   pending: ReadonlyMap<ItemId, Item>,

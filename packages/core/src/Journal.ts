@@ -15,14 +15,17 @@ import type * as Result from "effect/Result"
 import type { CallId, ItemId, SessionId, TurnId } from "./Ids.ts"
 import type * as Inbox from "./Inbox.ts"
 import type { FenceLost, SessionExists, SessionNotFound } from "./TurnError.ts"
-import type { DataOf, Fact, TurnEvent, Type } from "./TurnEvent.ts"
+import type { DataOf, Fact, ReturnReason, TurnEvent, Type } from "./TurnEvent.ts"
+
+/** `queued`: no Turn is open, and a message waits for one, which its sender was told of already. */
+export type SessionStatus = "idle" | "queued" | "running"
 
 /** A session at a glance. Times are milliseconds since the epoch. */
 export interface Summary {
   readonly sessionId: SessionId
   readonly agent: string
   readonly title: string | undefined
-  readonly status: "idle" | "running"
+  readonly status: SessionStatus
   /** The last sequence number. */
   readonly seq: number
   readonly turns: number
@@ -64,8 +67,16 @@ export interface View {
   /** The item that was admitted under the key looked up. */
   readonly keyed: { readonly seq: number; readonly data: DataOf<"inbox.admitted">; readonly digest: string } | undefined
   readonly item:
-    | { readonly itemId: ItemId; readonly delivery: Inbox.Item["delivery"]; readonly state: ItemState }
+    | {
+        readonly itemId: ItemId
+        readonly delivery: Inbox.Item["delivery"]
+        readonly state: ItemState
+        /** Of an item that was returned. */
+        readonly reason?: ReturnReason
+      }
     | undefined
+  /** When the Turn looked up is announced and not open: the item it starts from, and after it the steers that join it. */
+  readonly announced: ReadonlyArray<Pick<Inbox.Item, "id" | "ifNotApplied">>
   readonly turn: { readonly turnId: TurnId; readonly isOpen: boolean; readonly isCancelling: boolean } | undefined
 }
 

@@ -14,12 +14,13 @@ import * as Result from "effect/Result"
 import { Claim } from "./Claim.ts"
 import type { ItemId, SessionId, TurnId } from "./Ids.ts"
 import * as Ids from "./Ids.ts"
+import * as Inbox from "./Inbox.ts"
 import { fitting, Journal, SeqBehind } from "./Journal.ts"
 import type * as JournalPort from "./Journal.ts"
 import type { OpenTurn } from "./OpenTurn.ts"
 import * as SessionState from "./SessionState.ts"
 import { FenceLost, SessionExists, SessionNotFound } from "./TurnError.ts"
-import type { Fact, TurnEvent } from "./TurnEvent.ts"
+import type { Fact, ReturnReason, TurnEvent } from "./TurnEvent.ts"
 
 type Keyed = NonNullable<JournalPort.View["keyed"]>
 
@@ -29,7 +30,10 @@ interface Entry {
   state: SessionState.SessionState
   readonly events: Array<TurnEvent>
   readonly keys: Map<string, Keyed>
-  readonly items: Map<string, { delivery: Keyed["data"]["delivery"]; state: JournalPort.ItemState }>
+  readonly items: Map<
+    string,
+    { delivery: Keyed["data"]["delivery"]; state: JournalPort.ItemState; reason?: ReturnReason }
+  >
   fence: number
   isOwned: boolean
 }
@@ -165,7 +169,10 @@ const index = (entry: Entry, fact: TurnEvent, digest: string | undefined): void 
   if (fact.type === "inbox.moved") item.delivery = fact.data.delivery
   else if (fact.type === "inbox.applied") item.state = "applied"
   else if (fact.data.disposition === "follow-up") item.delivery = "follow-up"
-  else item.state = "returned"
+  else {
+    item.state = "returned"
+    item.reason = fact.data.reason
+  }
 }
 
 const view = (entry: Entry, lookup: JournalPort.Lookup): JournalPort.View => {
@@ -176,7 +183,8 @@ const view = (entry: Entry, lookup: JournalPort.Lookup): JournalPort.View => {
     agent: entry.state.agent,
     keyed: lookup.clientKey === undefined ? undefined : entry.keys.get(lookup.clientKey),
     item: item === undefined ? undefined : { itemId: lookup.itemId as ItemId, ...item },
-    turn: turnView(entry, lookup.turnId, turn)
+    turn: turnView(entry, lookup.turnId, turn),
+    announced: turn === undefined && lookup.turnId !== undefined ? Inbox.announced(entry.state.pending) : []
   }
 }
 
@@ -195,7 +203,7 @@ const summaryOf = (entry: Entry): JournalPort.Summary => ({
   sessionId: entry.sessionId,
   agent: entry.state.agent,
   title: entry.state.title,
-  status: entry.state.status,
+  status: SessionState.statusOf(entry.state),
   seq: entry.state.seq,
   turns: entry.state.turns,
   activeTurn: entry.state.turn?.id,

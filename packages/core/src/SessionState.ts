@@ -92,6 +92,10 @@ export const hasWork = (state: SessionState): boolean => state.turn !== undefine
 /** Whether an owner is to see to the session: it has work, or says that it is running after its last item was withdrawn. */
 export const needsOwner = (state: SessionState): boolean => hasWork(state) || state.status === "running"
 
+/** What is told of the session: `queued` while no Turn is open and an item waits for one. */
+export const statusOf = (state: SessionState): "idle" | "queued" | "running" =>
+  state.turn === undefined && state.pending.size > 0 ? "queued" : state.status
+
 /** Feeds one event (S1, S2). */
 export const apply = (state: SessionState, event: TurnEvent): void => {
   if (event.seq !== state.seq + 1) throw new IllegalFact(event, `seq ${event.seq} after ${state.seq}`)

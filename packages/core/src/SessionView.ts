@@ -14,7 +14,18 @@ import { CallId, ItemId, MessageId, pastMessageId, placeOf, TurnId, turnId } fro
 import { Outcome } from "./Receipt.ts"
 import { Answer, FilePart, PastCall, ReasoningPart, TextPart, ToolCallPart, UserPart } from "./Transcript.ts"
 import type { DataOf, Fact, TurnEvent, Type } from "./TurnEvent.ts"
-import { addUsage, Delivery, Effects, Failure, Figures, IfNotApplied, Limit, Limits, Usage } from "./TurnEvent.ts"
+import {
+  addUsage,
+  Delivery,
+  Effects,
+  Failure,
+  Figures,
+  IfNotApplied,
+  Limit,
+  Limits,
+  ReturnReason,
+  Usage
+} from "./TurnEvent.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -76,6 +87,7 @@ export type CallView = typeof CallView.Type
 
 /** How far a Turn has come. */
 export const TurnState = Schema.Literals([
+  "queued",
   "running",
   "cancelling",
   "completed",
@@ -86,19 +98,19 @@ export const TurnState = Schema.Literals([
 ])
 export type TurnState = typeof TurnState.Type
 
-/** A Turn. */
+/** A Turn. One that is queued is announced to the sender of its message, and has no model, limits and start yet. */
 export const TurnView = Schema.Struct({
   id: TurnId,
   state: TurnState,
   /** The message it started from. */
   itemId: ItemId,
   agent: Schema.String,
-  model: Schema.String,
-  limits: Limits,
+  model: Schema.optionalKey(Schema.String),
+  limits: Schema.optionalKey(Limits),
   /** Steps with tools taken so far. */
   steps: Count,
   usage: Usage,
-  startedAt: Instant,
+  startedAt: Schema.optionalKey(Instant),
   endedAt: Schema.optionalKey(Instant),
   finishReason: Schema.optionalKey(Schema.String),
   /** The message with its last words. */
@@ -133,7 +145,7 @@ export const ItemView = Schema.Struct({
   admittedAt: Instant,
   settledAt: Schema.optionalKey(Instant),
   /** Why it was returned. */
-  reason: Schema.optionalKey(Schema.Literals(["turn-ended", "withdrawn"]))
+  reason: Schema.optionalKey(ReturnReason)
 })
 export type ItemView = typeof ItemView.Type
 
@@ -243,6 +255,16 @@ export const turns = (events: Iterable<TurnEvent>): ReadonlyArray<TurnView> => {
   }
   return [...views.values()]
 }
+
+/** A Turn that is announced and not recorded yet, which will start from an item. */
+export const queued = (number: number, agent: string, itemId: ItemId): TurnView => ({
+  id: turnId(number),
+  state: "queued",
+  itemId,
+  agent,
+  steps: 0,
+  usage: { inputTokens: 0, outputTokens: 0 }
+})
 
 const turnChange = (event: TurnEvent, view: TurnView): Partial<TurnView> => {
   switch (event.type) {

@@ -106,9 +106,13 @@ const InboxMoved = event("inbox.moved", {
   turnId: Schema.optionalKey(TurnId)
 })
 const InboxApplied = event("inbox.applied", { itemId: ItemId, turnId: TurnId, step: Count, messageId: MessageId })
+/** Why a message was returned: its Turn ended first, its sender took it back, or its Turn was cancelled before it began. */
+export const ReturnReason = Schema.Literals(["turn-ended", "withdrawn", "cancelled"])
+export type ReturnReason = typeof ReturnReason.Type
+
 const InboxReturned = event("inbox.returned", {
   itemId: ItemId,
-  reason: Schema.Literals(["turn-ended", "withdrawn"]),
+  reason: ReturnReason,
   disposition: Schema.Literals(["follow-up", "returned"])
 })
 

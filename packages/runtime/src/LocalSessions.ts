@@ -85,14 +85,8 @@ export const layer = Layer.effect(
         ask(admit(id, "input-accepted", { clientKey: options.clientKey }, Admission.send(requestOf(input, options))))
       )
       const watcher = Watch.watcher(journal, hub, id)
-      const cancel = Effect.fnUntraced(function* (turnId: string, by: "user" | "caller", reason: string | undefined) {
-        for (;;) {
-          const { seq } = yield* summaryOf(id)
-          const told = yield* admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
-          if (told.state !== "announced") return told
-          yield* Watch.next(watcher, seq)
-        }
-      })
+      const cancel = (turnId: string, by: "user" | "caller", reason: string | undefined) =>
+        admit(id, "turn-closing", { turnId }, Admission.cancel(id, turnId, by, reason))
       const outcome = Effect.fnUntraced(function* (turnId: string) {
         for (;;) {
           const { value: found } = yield* journal.admit(id, { turnId }, Admission.find(turnId))

@@ -369,7 +369,7 @@ const isFromOutside = (event: TurnEvent): boolean =>
   event.type === "inbox.admitted" ||
   event.type === "inbox.moved" ||
   event.type === "turn.cancelling" ||
-  (event.type === "inbox.returned" && event.data.reason === "withdrawn")
+  (event.type === "inbox.returned" && event.data.reason !== "turn-ended")
 
 /** Whether what was recorded stops a Turn that the facts would take further. */
 const forbids = (event: TurnEvent, facts: ReadonlyArray<Fact>): boolean =>

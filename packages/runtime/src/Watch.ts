@@ -169,10 +169,6 @@ const fateOf = (event: TurnEvent.TurnEvent, itemId: Ids.ItemId): Option.Option<O
   return isBack && event.data.itemId === itemId ? Option.some(Option.none()) : Option.none()
 }
 
-/** Waits for the next event. */
-export const next = (watcher: Watcher, after: number): Effect.Effect<TurnEvent.TurnEvent, RuntimeClosed> =>
-  first(watcher, after, Option.some)
-
 /** How a Turn ends; `after` is before its last message. */
 export const outcome = (
   watcher: Watcher,

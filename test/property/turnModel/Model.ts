@@ -21,6 +21,8 @@ export interface Item {
   /** The Turn it steers. */
   steers: number | undefined
   state: "waiting" | "applied" | "returned"
+  /** Its sender took it back. */
+  isWithdrawn: boolean
 }
 
 export interface Told {
@@ -91,14 +93,22 @@ export const send = (model: Model, message: Pick<Item, "text" | "key" | "ifNotAp
   const effect = delivery === "steer" ? "steering" : isBusy ? "queued" : "started"
   const target = effect === "queued" ? undefined : effect === "steering" ? turn : model.ends.length + 1
   const told: Told = { delivery, effect, turn: target }
-  model.items.push({ ...message, told, delivery, steers: delivery === "steer" ? turn : undefined, state: "waiting" })
+  model.items.push({
+    ...message,
+    told,
+    delivery,
+    steers: delivery === "steer" ? turn : undefined,
+    state: "waiting",
+    isWithdrawn: false
+  })
   progress(model)
   return told
 }
 
 export const withdraw = (model: Model, item: Item): Refusal | undefined => {
-  if (item.state === "applied") return "ItemSettled"
+  if (item.state !== "waiting" && !item.isWithdrawn) return "ItemSettled"
   item.state = "returned"
+  item.isWithdrawn = true
   return undefined
 }
 

@@ -1,6 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { isTerminal } from "@turnstep/core/TurnEvent"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Drivers from "@turnstep/runtime/Drivers"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Journals from "../../fixtures/Journals.ts"
@@ -168,21 +169,41 @@ export const suite = (it: It): void => {
       })
     )
 
-    it.effect("can be cancelled as soon as it is announced", () =>
+    it.effect("can be cancelled as soon as it is announced: its message comes back, and it does not begin", () =>
       Effect.gen(function* () {
         const opening = yield* Tools.gate
         const { provider, session } = yield* World.withTools({
-          respond: script([text(["half", Effect.never]), text("fine")]),
+          respond: script([text("fine")]),
           around: Journals.before(Journals.atFirst("turn.started", opening.pass))
         })
-        const { turnId } = yield* session.send("go")
+        const { itemId, turnId } = yield* session.send("go")
         assert.strictEqual(turnId, "trn_1")
+        assert.strictEqual((yield* session.summary).status, "queued")
         yield* opening.reached
-        const cancelling = yield* Effect.forkChild(session.cancel("trn_1"), { startImmediately: true })
+        // Its owner is about to begin it, and stands still.
+        assert.deepStrictEqual(yield* session.cancel("trn_1"), { turnId, state: "returned" })
         yield* opening.open
-        assert.strictEqual((yield* Fiber.join(cancelling)).state, "cancelling")
-        assert.strictEqual((yield* World.ended(session, 1)).type, "turn.cancelled")
+        yield* World.until(session, (event) => event.type === "session.status" && event.data.status === "idle").pipe(
+          Effect.raceFirst(World.until(session, (event) => event.type === "inbox.returned"))
+        )
+        const returned = World.dataOf(yield* World.events(session), "inbox.returned")
+        assert.deepStrictEqual(returned, [{ itemId, reason: "cancelled", disposition: "returned" }])
+        assert.strictEqual((yield* session.withdraw(itemId).pipe(Effect.flip))._tag, "ItemSettled")
         assert.strictEqual((yield* session.run("next"))._tag, "Answered")
+        assert.lengthOf(provider.requests, 1)
+        assert.isEmpty(yield* Sound.complaints(session, provider))
+      })
+    )
+
+    it.effect("can be cancelled before it begins where nobody would begin it", () =>
+      Effect.gen(function* () {
+        const { provider, session } = yield* World.withTools({ respond: script([]) }).pipe(
+          Effect.provideService(Drivers.Workers, 0)
+        )
+        yield* session.send("go")
+        yield* session.steer("and this", { ifNotApplied: "return" })
+        assert.strictEqual((yield* session.cancel("trn_1")).state, "returned")
+        assert.strictEqual((yield* session.summary).status, "idle")
         assert.isEmpty(yield* Sound.complaints(session, provider))
       })
     )

@@ -151,7 +151,8 @@ const make = Effect.gen(function* () {
   }) satisfies Journal["Service"]["unattended"]
 
   const summaryColumns = sql.literal(
-    `s.session_id as id, s.agent, s.title, s.status, s.next_seq - 1 as seq, s.turns, s.active_turn as active,
+    `s.session_id as id, s.agent, s.title,
+      case when s.active_turn is null and s.waiting > 0 then 'queued' else s.status end as status, s.next_seq - 1 as seq, s.turns, s.active_turn as active,
       s.created_at as created, s.updated_at as updated`
   )
 

@@ -46,17 +46,27 @@ interface Row {
   readonly item: number | null
   readonly delivery: TurnEvent.Delivery | null
   readonly state: ItemState | null
+  readonly reason: TurnEvent.ReturnReason | null
   readonly turn: number | null
+  readonly announced: ReadonlyArray<{ readonly item: number; readonly ifNotApplied: TurnEvent.IfNotApplied }> | null
 }
 
 const query = `select s.next_seq - 1 as seq, s.agent, s.items, s.waiting, s.turns, s.active_turn as active,
     open.cancelling_seq is not null as stopping, admitted.data as keyed,
-    admitted.seq as keyed_seq, k.digest, i.item, i.delivery, i.state, t.turn
+    admitted.seq as keyed_seq, k.digest, i.item, i.delivery, i.state, t.turn,
+    case when i.state = 'returned' then settled.data->>'reason' end as reason,
+    case when $4::int is not null and s.active_turn is null and s.waiting > 0 then (
+      select json_agg(json_build_object('item', w.item, 'ifNotApplied', e.data->>'ifNotApplied') order by w.item)
+      from inputs w join events e on e.session_no = w.session_no and e.seq = w.admitted_seq
+      where w.session_no = s.session_no and w.state = 'waiting' and (w.delivery = 'steer' or w.item = (
+        select min(f.item) from inputs f where f.session_no = s.session_no and f.state = 'waiting'))
+    ) end as announced
   from sessions s
   left join turns open on open.session_no = s.session_no and open.turn = s.active_turn
   left join inputs k on k.session_no = s.session_no and k.key = $2::text
   left join events admitted on admitted.session_no = s.session_no and admitted.seq = k.admitted_seq
   left join inputs i on i.session_no = s.session_no and i.item = $3::int
+  left join events settled on settled.session_no = s.session_no and settled.seq = i.settled_seq
   left join turns t on t.session_no = s.session_no and t.turn = $4::int
   where s.session_id = $1::text`
 
@@ -84,7 +94,13 @@ const viewOf = (sessionId: Ids.SessionId, row: Row): View => {
     item:
       row.item === null || row.delivery === null || row.state === null
         ? undefined
-        : { itemId: Ids.itemId(row.item), delivery: row.delivery, state: row.state },
+        : {
+            itemId: Ids.itemId(row.item),
+            delivery: row.delivery,
+            state: row.state,
+            ...(row.reason === null ? {} : { reason: row.reason })
+          },
+    announced: (row.announced ?? []).map(({ ifNotApplied, item }) => ({ id: Ids.itemId(item), ifNotApplied })),
     turn: row.turn === null ? undefined : { turnId: Ids.turnId(row.turn), isOpen, isCancelling: isOpen && row.stopping }
   }
 }

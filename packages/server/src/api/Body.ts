@@ -46,7 +46,8 @@ export const SessionSummary = Schema.Struct({
   id: SessionId,
   agent: Schema.String,
   title: Schema.optionalKey(Schema.String),
-  status: Schema.Literals(["idle", "running"]),
+  /** `queued`: no Turn is open, and a message waits for one. */
+  status: Schema.Literals(["idle", "queued", "running"]),
   /** The `seq` of its last event. */
   headSeq: Count,
   turns: Count,
@@ -105,7 +106,7 @@ export const MovedItem = Schema.Struct({ id: ItemId, delivery: Delivery })
 export const CancelTurn = Schema.Struct({ reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1000))) })
 
 /** What becomes of a Turn that is told to stop: it will, or it had ended before. */
-export const Cancelled = Schema.Struct({ turnId: TurnId, state: Schema.Literals(["cancelling", "ended"]) })
+export const Cancelled = Schema.Struct({ turnId: TurnId, state: Schema.Literals(["cancelling", "ended", "returned"]) })
 
 /** A page of a list: `next` is the `after` of the following page, `null` on the last one. */
 const page = <Entry extends Schema.Top, Next extends Schema.Top>(entry: Entry, next: Next) =>

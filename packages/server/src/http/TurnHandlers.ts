@@ -22,9 +22,9 @@ export const layer = HttpApiBuilder.group(
       }),
       get: Effect.fn("TurnHandlers.get")(function* ({ params }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const turn = (yield* turnsOf(session)).find(({ id }) => id === params.turn)
+        const turn = (yield* turnsOf(session)).find(({ id }) => id === params.turn) ?? (yield* queuedOf(session))
         const absent = new TurnNotFound({ sessionId: session.id, turnId: params.turn })
-        return turn ?? (yield* Problem.refusing(Effect.fail(absent)))
+        return turn?.id === params.turn ? turn : yield* Problem.refusing(Effect.fail(absent))
       }),
       cancel: Effect.fn("TurnHandlers.cancel")(function* ({ params, payload }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
@@ -33,6 +33,15 @@ export const layer = HttpApiBuilder.group(
     })
   })
 )
+
+/** The Turn that is announced to the sender of a message and not open yet. */
+const queuedOf = Effect.fnUntraced(function* (session: Session) {
+  const { agent, status, turns } = yield* Problem.refusing(session.summary)
+  if (status !== "queued") return undefined
+  const events = yield* Problem.refusing(session.events({ after: 0, types: SessionView.inboxTypes }))
+  const item = SessionView.inbox(events).find(({ state }) => state === "waiting")
+  return item === undefined ? undefined : SessionView.queued(turns + 1, agent, item.id)
+})
 
 const turnsOf = (session: Session) =>
   Effect.map(Problem.refusing(session.events({ after: 0, types: SessionView.turnTypes })), SessionView.turns)
