@@ -40,6 +40,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "runtime/sql",
     "Backlog Projection SqlFailure Outside AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"
   ],
+  ["runtime/model", "AnswerSize"],
   ["runtime/model/openai", "ChatPart ChatUsage"],
   ["runtime/model/openai", "Members ToolCallSlots ChatDecoder Exchange SseDecoder"],
   ["runtime/model", "ContentRefusal ContextWindow RetryAfter RefusalBody ProviderRefusal ToolSchema"],
@@ -72,7 +73,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "TurnConfig AgentRules Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate ModelCall ToolStop Approval ToolAnswer ToolRun Step Turn Drivers HistoryTask HistoryWork SessionHistory Session Watch FrontDoor LocalSessions Runtime"
+    "TurnConfig AgentRules Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate AnswerBudget ModelAnswer ModelCall ToolStop Approval ToolAnswer ToolRun Step Turn Drivers HistoryTask HistoryWork SessionHistory Session Watch FrontDoor LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

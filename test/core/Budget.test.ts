@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Budget from "@turnstep/core/Budget"
-import type { Limit } from "@turnstep/core/TurnEvent"
+import { addUsage, type Limit } from "@turnstep/core/TurnEvent"
 
 const usage = (inputTokens: number, outputTokens: number) => ({ inputTokens, outputTokens })
 const nothing = { steps: 0, usage: usage(0, 0), now: 0 }
@@ -24,6 +24,24 @@ describe("Budget", () => {
     assert.isUndefined(Budget.spent(limits, { ...nothing, usage: usage(1_000_000, 99_999) }))
     assert.strictEqual(Budget.spent(limits, { ...nothing, usage: usage(1_000_000, 100_000) }), "cost")
     assert.isUndefined(Budget.spent({ maxSteps: 9, maxCost: 2 }, { ...nothing, usage: usage(1e9, 1e9) }))
+  })
+
+  it("counts cached input at its own price, and as input where it has none", () => {
+    const used = { ...usage(1_000_000, 100_000), cachedInputTokens: 900_000, reasoningTokens: 50_000 }
+    const price = { input: 10, output: 20 }
+    assert.strictEqual(Budget.costOf({ maxSteps: 9, price }, used), 12)
+    assert.strictEqual(Budget.costOf({ maxSteps: 9, price: { ...price, cachedInput: 1 } }, used), 1 + 0.9 + 2)
+    const odd = { ...usage(10, 0), cachedInputTokens: 20 }
+    assert.strictEqual(Budget.costOf({ maxSteps: 9, price: { input: 1, output: 1, cachedInput: 0 } }, odd), 0)
+  })
+
+  it("adds what one of two usages has, and tells nothing that none has", () => {
+    const sum = addUsage(
+      { ...usage(1, 2), cachedInputTokens: 3 },
+      { ...usage(4, 5), cachedInputTokens: 6, reasoningTokens: 7 }
+    )
+    assert.deepStrictEqual(sum, { inputTokens: 5, outputTokens: 7, cachedInputTokens: 9, reasoningTokens: 7 })
+    assert.deepStrictEqual(addUsage(usage(1, 1), usage(1, 1)), usage(2, 2))
   })
 
   it("is spent in time at the deadline", () => {

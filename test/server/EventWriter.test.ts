@@ -38,6 +38,7 @@ describe("EventWriter", () => {
 
   it.effect("writes ephemeral events that the schema reads, without an id", () =>
     Effect.gen(function* () {
+      const retrying = { attempt: 2, attempts: 4, reason: { code: "rate-limited", message: awkward }, waitMs: 500 }
       const text = [
         EventWriter.openingFrame(session, 4),
         EventWriter.ephemeralFrame(session, {
@@ -49,6 +50,7 @@ describe("EventWriter", () => {
           delta: awkward
         }),
         EventWriter.ephemeralFrame(session, { type: "step.reset", turnId, step: 3, reason: "rate-limit" }),
+        EventWriter.ephemeralFrame(session, { type: "model.retrying", turnId, step: 3, ...retrying }),
         EventWriter.ephemeralFrame(session, {
           type: "call.progress",
           callId: "cal_2_3_0" as CallId,
@@ -64,6 +66,7 @@ describe("EventWriter", () => {
         { v: 1, sessionId: session, type: "stream.opened", data: { after: 4 } },
         { ...place, type: "delta", data: { channel: "text", offset: 9, delta: awkward } },
         { ...place, type: "step.reset", data: { reason: "rate-limit" } },
+        { ...place, type: "model.retrying", data: retrying },
         { ...place, type: "call.progress", data: { callId: "cal_2_3_0", progress: { done: false } } },
         { ...place, type: "stream.snapshot", data: { text: awkward, reasoning: "" } },
         { v: 1, sessionId: session, type: "stream.closed", data: { reason: "turn-end" } }

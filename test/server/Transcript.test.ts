@@ -30,3 +30,23 @@ describe("What a terminal shows of a message that was not read", () => {
     })
   }
 })
+
+describe("What a terminal shows of an answer that was cut off", () => {
+  const completed = (finishReason: string): Fact => ({
+    type: "turn.completed",
+    data: {
+      turnId: Ids.turnId(1),
+      steps: 1,
+      usage: { inputTokens: 1, outputTokens: 1 },
+      finishReason,
+      messageId: Ids.assistantMessageId(1, 1)
+    }
+  })
+
+  it("says why, and nothing of a whole one", () => {
+    assert.include(shown(completed("length")), "the answer was cut off: length")
+    assert.include(shown(completed("content-filter")), "content-filter")
+    assert.strictEqual(shown(completed("stop")), "")
+    assert.strictEqual(shown(completed("unknown")), "")
+  })
+})

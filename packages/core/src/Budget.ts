@@ -32,8 +32,12 @@ export const spent = (limits: Limits, used: Used): Limit | undefined => {
 }
 
 /** What tokens cost at the Turn's price; 0 without one. */
-export const costOf = ({ price }: Limits, usage: Usage): number =>
-  price === undefined ? 0 : (usage.inputTokens * price.input + usage.outputTokens * price.output) / 1_000_000
+export const costOf = ({ price }: Limits, usage: Usage): number => {
+  if (price === undefined) return 0
+  const cached = Math.min(usage.inputTokens, usage.cachedInputTokens ?? 0)
+  const input = (usage.inputTokens - cached) * price.input + cached * (price.cachedInput ?? price.input)
+  return (input + usage.outputTokens * price.output) / 1_000_000
+}
 
 /** What is spent, in words. */
 export const reason = (limits: Limits, limit: Limit): string => {

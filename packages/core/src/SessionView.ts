@@ -110,6 +110,8 @@ export const TurnView = Schema.Struct({
   /** Steps with tools taken so far. */
   steps: Count,
   usage: Usage,
+  /** In the currency of the Turn's price, should it have one and be over. */
+  cost: Schema.optionalKey(Schema.Finite),
   startedAt: Schema.optionalKey(Instant),
   endedAt: Schema.optionalKey(Instant),
   finishReason: Schema.optionalKey(Schema.String),
@@ -277,24 +279,24 @@ const turnChange = (event: TurnEvent, view: TurnView): Partial<TurnView> => {
     case "turn.settled":
       return event.data.receipts.length === 0 ? {} : { receipts: event.data.receipts }
     case "turn.completed": {
-      const { finishReason, messageId, steps, usage } = event.data
-      return { state: "completed", endedAt: event.at, steps, usage, finishReason, messageId }
+      const { turnId: _, ...data } = event.data
+      return { state: "completed", endedAt: event.at, ...data }
     }
     case "turn.exhausted": {
-      const { limit, messageId, steps, usage } = event.data
-      return { state: "exhausted", endedAt: event.at, steps, usage, limit, messageId }
+      const { turnId: _, ...data } = event.data
+      return { state: "exhausted", endedAt: event.at, ...data }
     }
     case "turn.tripped": {
-      const { code, messageId, reason, steps, usage } = event.data
-      return { state: "tripped", endedAt: event.at, steps, usage, messageId, tripped: { code, reason } }
+      const { code, reason, turnId: _, ...data } = event.data
+      return { state: "tripped", endedAt: event.at, ...data, tripped: { code, reason } }
     }
     case "turn.cancelled": {
-      const { steps, usage } = event.data
-      return { state: "cancelled", endedAt: event.at, steps, usage, cancel: cancelOf(event.data) }
+      const { by: _, reason: __, turnId: ___, ...data } = event.data
+      return { state: "cancelled", endedAt: event.at, ...data, cancel: cancelOf(event.data) }
     }
     case "turn.failed": {
-      const { error, steps, usage } = event.data
-      return { state: "failed", endedAt: event.at, steps, usage, error }
+      const { turnId: _, ...data } = event.data
+      return { state: "failed", endedAt: event.at, ...data }
     }
     default:
       return {}

@@ -15,14 +15,32 @@ import { AssistantPart, PastMessage, UserPart } from "./Transcript.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-/** Tokens a response cost, as the provider counted them. */
-export const Usage = Schema.Struct({ inputTokens: Schema.Int, outputTokens: Schema.Int })
+/** Tokens a response cost, as the provider counted them. What it did not tell is absent. */
+export const Usage = Schema.Struct({
+  inputTokens: Schema.Int,
+  outputTokens: Schema.Int,
+  /** Of the input: read from the provider's cache. */
+  cachedInputTokens: Schema.optionalKey(Schema.Int),
+  /** Of the input: written to the provider's cache. */
+  cacheWriteTokens: Schema.optionalKey(Schema.Int),
+  /** Of the output: reasoning. */
+  reasoningTokens: Schema.optionalKey(Schema.Int)
+})
 export type Usage = typeof Usage.Type
 
 export const addUsage = (a: Usage, b: Usage): Usage => ({
   inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens
+  outputTokens: a.outputTokens + b.outputTokens,
+  ...sum("cachedInputTokens", a, b),
+  ...sum("cacheWriteTokens", a, b),
+  ...sum("reasoningTokens", a, b)
 })
+
+/** The sum of a count that one of the two may not have; absent when neither has it. */
+const sum = <Name extends Exclude<keyof Usage, "inputTokens" | "outputTokens">>(name: Name, a: Usage, b: Usage) =>
+  (a[name] === undefined && b[name] === undefined ? {} : { [name]: (a[name] ?? 0) + (b[name] ?? 0) }) as {
+    readonly [K in Name]?: number
+  }
 
 /** How a response ended, what it cost, and how long it took in milliseconds. */
 const figureFields = { finishReason: Schema.String, usage: Usage, ms: Schema.Finite }
@@ -35,7 +53,14 @@ export const Limits = Schema.Struct({
   maxTokens: Schema.optionalKey(Count),
   /** In the currency of `price`, which is per million tokens. */
   maxCost: Schema.optionalKey(Schema.Finite),
-  price: Schema.optionalKey(Schema.Struct({ input: Schema.Finite, output: Schema.Finite })),
+  price: Schema.optionalKey(
+    Schema.Struct({
+      input: Schema.Finite,
+      output: Schema.Finite,
+      /** Of input read from the provider's cache; the price of input when absent. */
+      cachedInput: Schema.optionalKey(Schema.Finite)
+    })
+  ),
   deadline: Schema.optionalKey(Schema.Finite),
   /** How often the same calls may be asked for in a row (`Breaker`). */
   repeatedToolCallLimit: Schema.optionalKey(Count),
@@ -132,19 +157,19 @@ const TurnSettled = event("turn.settled", {
   turnId: TurnId,
   receipts: Schema.Array(Schema.Struct({ callId: CallId, outcome: Outcome }))
 })
+/** What a Turn took: steps with tools, tokens, and the cost in the currency of its price, should it have one. */
+const spent = { steps: Count, usage: Usage, cost: Schema.optionalKey(Schema.Finite) }
+
 const TurnCompleted = event("turn.completed", {
   turnId: TurnId,
-  steps: Count,
-  usage: Usage,
+  ...spent,
   finishReason: Schema.String,
   messageId: MessageId
 })
 const TurnExhausted = event("turn.exhausted", {
   turnId: TurnId,
   limit: Limit,
-  /** Steps with tools taken. */
-  steps: Count,
-  usage: Usage,
+  ...spent,
   messageId: MessageId
 })
 const TurnTripped = event("turn.tripped", {
@@ -153,18 +178,16 @@ const TurnTripped = event("turn.tripped", {
   code: Schema.String,
   /** What it did over and over, for people. */
   reason: Schema.String,
-  steps: Count,
-  usage: Usage,
+  ...spent,
   messageId: MessageId
 })
 const TurnCancelled = event("turn.cancelled", {
   turnId: TurnId,
   by: Schema.Literals(["user", "caller"]),
   reason: Schema.optionalKey(Schema.String),
-  steps: Count,
-  usage: Usage
+  ...spent
 })
-const TurnFailed = event("turn.failed", { turnId: TurnId, error: Failure, steps: Count, usage: Usage })
+const TurnFailed = event("turn.failed", { turnId: TurnId, error: Failure, ...spent })
 const SessionStatus = event("session.status", { status: Schema.Literals(["idle", "running"]) })
 
 /** The open Turn was taken up from an owner that died. */
@@ -343,4 +366,16 @@ export type Ephemeral =
       readonly delta: string
     }
   | { readonly type: "step.reset"; readonly turnId: TurnId; readonly step: number; readonly reason: string }
+  | {
+      /** The model's provider has failed, and is asked again. */
+      readonly type: "model.retrying"
+      readonly turnId: TurnId
+      readonly step: number
+      /** The attempt that is next, of so many. */
+      readonly attempt: number
+      readonly attempts: number
+      readonly reason: Failure
+      /** Milliseconds until it is made. */
+      readonly waitMs: number
+    }
   | { readonly type: "call.progress"; readonly callId: CallId; readonly progress: Schema.Json }

@@ -191,26 +191,27 @@ const causeOf = (ending: Ending): Cause => (ending.type === "failed" ? "failed" 
 
 const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): Fact => {
   const turnId = turn.id
-  const steps = stepsOf(turn)
   const answer = before.find((fact) => fact.type === "message.added")?.data
   const figures = answer?.figures
   const usage = figures === undefined ? turn.usage : addUsage(turn.usage, figures.usage)
+  const cost = turn.limits.price === undefined ? {} : { cost: Budget.costOf(turn.limits, usage) }
+  const spent = { steps: stepsOf(turn), usage, ...cost }
   const messageId = answer?.messageId ?? Ids.assistantMessageId(turn.number, Accept.stepOf(turn))
   switch (ending.type) {
     case "completed":
       return {
         type: "turn.completed",
-        data: { turnId, steps, usage, finishReason: figures?.finishReason ?? "unknown", messageId }
+        data: { turnId, ...spent, finishReason: figures?.finishReason ?? "unknown", messageId }
       }
     case "exhausted":
       return {
         type: "turn.exhausted",
-        data: { turnId, limit: ending.limit, steps, usage, messageId }
+        data: { turnId, limit: ending.limit, ...spent, messageId }
       }
     case "tripped":
       return {
         type: "turn.tripped",
-        data: { turnId, code: Breaker.code, reason: turn.tripped?.text ?? "", steps, usage, messageId }
+        data: { turnId, code: Breaker.code, reason: turn.tripped?.text ?? "", ...spent, messageId }
       }
     case "cancelled":
       return {
@@ -219,12 +220,11 @@ const terminal = (turn: OpenTurn, ending: Ending, before: ReadonlyArray<Fact>): 
           turnId,
           by: ending.by,
           ...(ending.reason === undefined ? {} : { reason: ending.reason }),
-          steps,
-          usage
+          ...spent
         }
       }
     case "failed":
-      return { type: "turn.failed", data: { turnId, error: ending.error, steps, usage } }
+      return { type: "turn.failed", data: { turnId, error: ending.error, ...spent } }
   }
 }
 

@@ -74,9 +74,9 @@ const wrongDuration = (value: Duration.Input | undefined): string | undefined =>
 
 const wrongCost = (cost: Policy["cost"]): string | undefined => {
   if (cost === undefined) return undefined
-  if (!(cost.max > 0)) return `cost.max is ${cost.max}, and must be more than 0`
-  for (const kind of ["input", "output"] as const) {
-    const price = cost.price[kind]
+  if (cost.max !== undefined && !(cost.max > 0)) return `cost.max is ${cost.max}, and must be more than 0`
+  for (const kind of ["input", "output", "cachedInput"] as const) {
+    const price = cost.price[kind] ?? (kind === "cachedInput" ? 0 : Number.NaN)
     if (!(price >= 0) || price === Infinity) {
       return `cost.price.${kind} is ${price}, and must be 0 or more, per million tokens`
     }

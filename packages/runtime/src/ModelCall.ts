@@ -1,22 +1,22 @@
 /**
  * One request to the model, retried while that makes sense, until a whole response is there.
  *
- * Owns: the split between what is tried again and what ends the Turn, the collecting of a response, the deltas shown on
- * the way. Does not own: what the response leads to (`Step`).
+ * Owns: the split between what is tried again and what ends the Turn, and the limits of an answer. Does not own: how parts become
+ * an answer (`ModelAnswer`), or what the answer leads to (`Step`).
  *
  * - M1. A response is whole or nothing: half a stream never yields a call.
  * - M2. Only failures the provider calls passing are tried again, a bounded number of times; a refusal is never re-sent.
  * - M3. Nothing is shown before `ready`: what a reader sees of a step comes after the step's own record.
- * - M4. No request leaves but through the gate (`RequestGate`).
+ * - M4. No request leaves but through the gate (`RequestGate`). An answer that its provider has paused is asked for with itself at
+ *   the end, as the provider wants it.
+ * - M5. An answer ends: in size, in progress and in time, whatever the model (`AnswerBudget`). One that is too large is not asked for
+ *   again.
  */
-import * as Accept from "@turnstep/core/Accept"
 import * as Canonical from "@turnstep/core/Canonical"
 import type * as Gate from "@turnstep/core/history/RequestGate"
 import type { Failure } from "@turnstep/core/TurnEvent"
 import type * as AiError from "effect/ai/AiError"
-import type * as Prompt from "effect/ai/Prompt"
-import type * as Response from "effect/ai/Response"
-import type * as Tool from "effect/ai/Tool"
+import * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -24,8 +24,11 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as AnswerBudget from "./AnswerBudget.ts"
+import * as AnswerSize from "./model/AnswerSize.ts"
 import * as ContentRefusal from "./model/ContentRefusal.ts"
 import * as ProviderRefusal from "./model/ProviderRefusal.ts"
+import * as ModelAnswer from "./ModelAnswer.ts"
 import * as RequestGate from "./RequestGate.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
@@ -60,11 +63,24 @@ export interface Request<E> {
   readonly toolChoice: "auto" | "none"
   /** Completes when what came before this request is recorded (M3). */
   readonly ready: Effect.Effect<void, E>
-  readonly onDelta: (channel: "text" | "reasoning", offset: number, delta: string) => void
+  readonly onDelta: ModelAnswer.OnDelta
   /** The request would have been refused, and leaves repaired. */
   readonly onRepaired: (evidence: RequestGate.Evidence) => Effect.Effect<void, E>
   /** What was shown of the response is void: the request is made again. */
   readonly onReset: (reason: string) => void
+  /** The request has failed and is made again after a wait. */
+  readonly onRetry: (retry: Retrying) => void
+}
+
+/** A request that is made again. */
+export interface Retrying {
+  /** The attempt that is next, of so many. */
+  readonly attempt: number
+  readonly attempts: number
+  /** Why the one before it failed. */
+  readonly reason: Failure
+  /** Milliseconds until it is made. */
+  readonly waitMs: number
 }
 
 /** Asks the model (M1, M2). */
@@ -81,22 +97,98 @@ const attempts = Effect.fnUntraced(function* <E>(options: Request<E>) {
     options.onRepaired
   ) // M4
   for (let attempt = 1; ; attempt++) {
-    const collector = makeCollector()
-    const outcome = yield* Effect.result(once(options, prompt, collector))
+    const answer = ModelAnswer.make()
+    const outcome = yield* Effect.result(whole(options, prompt, answer))
     if (outcome._tag === "Success") return outcome.success
     const error = outcome.failure
-    if (!isAiError(error)) return yield* Effect.fail(error)
-    const wait = error.retryAfter
-    const isHopeless = !error.isRetryable || (wait !== undefined && Duration.isGreaterThan(wait, retry.longest))
-    if (isHopeless || attempt >= retry.attempts) return yield* failedBy(error)
-    if (collector.hasShown()) options.onReset(failureOf(error).code)
-    yield* Effect.logWarning(`model request failed (attempt ${attempt} of ${retry.attempts}): ${error.message}`)
-    yield* Effect.sleep(wait ?? Duration.times(retry.base, 2 ** (attempt - 1) * (0.8 + 0.4 * (yield* Random.next))))
+    if (!isPassing(error)) {
+      if (isAiError(error)) return yield* failedBy(error)
+      return yield* Effect.fail(error)
+    }
+    const reason = failureOf(error)
+    const told = isAiError(error) ? error.retryAfter : undefined
+    const isTooLong = told !== undefined && Duration.isGreaterThan(told, retry.longest)
+    if (isTooLong || attempt >= retry.attempts) return yield* new ModelFailed(reason)
+    if (answer.hasShown()) options.onReset(reason.code)
+    const wait = told ?? Duration.times(retry.base, 2 ** (attempt - 1) * (0.8 + 0.4 * (yield* Random.next)))
+    const waitMs = Math.round(Duration.toMillis(wait))
+    options.onRetry({ attempt: attempt + 1, attempts: retry.attempts, reason, waitMs })
+    yield* Effect.logWarning(`model request failed (attempt ${attempt} of ${retry.attempts}): ${reason.message}`)
+    yield* Effect.sleep(wait)
   }
 })
 
-const once = Effect.fnUntraced(function* <E>(options: Request<E>, prompt: Prompt.Prompt, collector: Collector) {
-  const started = yield* Clock.currentTimeMillis
+/** An answer from its first part to its last, however often the provider pauses it. */
+const whole = Effect.fnUntraced(function* <E>(
+  options: Request<E>,
+  prompt: Prompt.Prompt,
+  answer: ModelAnswer.ModelAnswer
+) {
+  const limits = yield* AnswerBudget.AnswerLimits
+  const clock = yield* Effect.clockWith(Effect.succeed)
+  const startedAt = clock.currentTimeMillisUnsafe()
+  const meter = AnswerBudget.meter(limits, startedAt)
+  const asking = Effect.gen(function* () {
+    let next = prompt
+    for (let pauses = 0; ; pauses++) {
+      yield* once(options, next, (parts) => {
+        const spent = meter.take(parts, clock.currentTimeMillisUnsafe())
+        if (spent !== undefined) return new ModelFailed({ code: AnswerSize.code, message: `${tooLarge} ${spent}.` }) // M5
+        answer.push(parts, options.onDelta)
+        return undefined
+      })
+      const failure = answer.failure()
+      if (isAiError(failure)) return yield* failure
+      if (!answer.isWhole() || failure !== undefined) {
+        return yield* new ModelFailed({ code: "invalid-response", message: detailOf(failure) })
+      }
+      const paused = pauses < mostPauses ? answer.takePaused() : undefined
+      if (paused === undefined) return answer.response(clock.currentTimeMillisUnsafe() - startedAt)
+      next = Prompt.fromMessages([...prompt.content, paused])
+    }
+  })
+  return yield* Effect.raceFirst(asking, watchdog(limits, meter, startedAt))
+})
+
+const tooLarge = "The answer of the model was stopped:"
+
+/** How often an answer may be paused; the last pause stays its finish reason. */
+const mostPauses = 20
+
+/** Fails when the answer makes no progress, or takes too long (M5). */
+const watchdog = Effect.fnUntraced(function* (
+  limits: AnswerBudget.Limits,
+  meter: AnswerBudget.Meter,
+  startedAt: number
+): Effect.fn.Return<never, ModelStalled | ModelFailed> {
+  const silence = Duration.toMillis(limits.silence)
+  const longest = Duration.toMillis(limits.longest)
+  for (;;) {
+    const now = yield* Clock.currentTimeMillis
+    const left = startedAt + longest - now
+    const quiet = meter.progressAt() + silence - now
+    if (left <= 0) {
+      const message = `The answer of the model was stopped: it was not whole after ${Duration.format(limits.longest)}.`
+      return yield* new ModelFailed({ code: "answer-too-long", message })
+    }
+    if (quiet <= 0) return yield* new ModelStalled({ silence: limits.silence })
+    yield* Effect.sleep(Math.min(left, quiet))
+  }
+})
+
+/** The answer has made no progress, though its connection may be alive: it is asked for again. */
+class ModelStalled extends Schema.TaggedError<ModelStalled>()("ModelStalled", { silence: Schema.Duration }) {
+  override get message(): string {
+    return `The model has stalled: nothing of its answer came for ${Duration.format(this.silence)}.`
+  }
+}
+
+/** One request; `take` hears of its parts and says why they are too much. */
+const once = Effect.fnUntraced(function* <E>(
+  options: Request<E>,
+  prompt: Prompt.Prompt,
+  take: (parts: ReadonlyArray<AnswerBudget.StreamPart>) => ModelFailed | undefined
+) {
   const { config } = options
   let isReady = false
   const parts = config.model.streamText({
@@ -106,133 +198,28 @@ const once = Effect.fnUntraced(function* <E>(options: Request<E>, prompt: Prompt
     disableToolCallResolution: true,
     toolCallValidation: "deferred"
     // With resolution off nothing of the tools is run or needed here.
-  }) as Stream.Stream<StreamPart, AiError.AiError>
+  }) as Stream.Stream<AnswerBudget.StreamPart, AiError.AiError>
+  const taken = (arrived: ReadonlyArray<AnswerBudget.StreamPart>) =>
+    Effect.suspend(() => {
+      const failed = take(arrived)
+      return failed === undefined ? Effect.void : Effect.fail(failed)
+    })
   yield* Stream.runForEachArray(parts, (arrived) => {
-    if (isReady) return Effect.sync(() => collector.push(arrived, options.onDelta))
-    return Effect.map(options.ready, () => {
+    if (isReady) return taken(arrived)
+    return Effect.flatMap(options.ready, () => {
       isReady = true
-      collector.push(arrived, options.onDelta)
+      return taken(arrived)
     })
   })
   if (!isReady) yield* options.ready
-  return yield* collector.response((yield* Clock.currentTimeMillis) - started)
 })
-
-type StreamPart = Response.StreamPart<Record<string, Tool.Any>, "deferred">
-
-/** The parts of a response as they arrive. */
-interface Collector {
-  readonly push: (parts: ReadonlyArray<StreamPart>, onDelta: Request<never>["onDelta"]) => void
-  readonly hasShown: () => boolean
-  readonly response: (ms: number) => Effect.Effect<Accept.Response, ModelFailed | AiError.AiError>
-}
-
-interface Spoken {
-  readonly type: "text" | "reasoning"
-  text: string
-  options: Accept.ResponsePart["options"]
-}
-
-const makeCollector = (): Collector => {
-  const parts: Array<Spoken | Extract<Accept.ResponsePart, { readonly type: "tool-call" }>> = []
-  const open = new Map<string, Spoken>()
-  const shown = { text: 0, reasoning: 0 }
-  let finish: Response.FinishPart | undefined
-  let failure: unknown
-  const speak = (type: Spoken["type"], id: string): Spoken => {
-    const key = `${type} ${id}`
-    let spoken = open.get(key)
-    if (spoken === undefined) {
-      spoken = { type, text: "", options: undefined }
-      open.set(key, spoken)
-      parts.push(spoken)
-    }
-    return spoken
-  }
-  return {
-    push: (incoming, onDelta) => {
-      for (const part of incoming) {
-        switch (part.type) {
-          case "text-start":
-          case "reasoning-start":
-          case "text-end":
-          case "reasoning-end": {
-            const spoken = speak(part.type.startsWith("text") ? "text" : "reasoning", part.id)
-            spoken.options = merge(spoken.options, part.metadata)
-            break
-          }
-          case "text-delta":
-          case "reasoning-delta": {
-            const channel = part.type === "text-delta" ? "text" : "reasoning"
-            const spoken = speak(channel, part.id)
-            spoken.text += part.delta
-            spoken.options = merge(spoken.options, part.metadata)
-            onDelta(channel, shown[channel], part.delta)
-            shown[channel] += part.delta.length
-            break
-          }
-          case "tool-call": {
-            const call = part as Response.ToolCallPart<string, unknown>
-            if (call.providerExecuted) break
-            const options = merge(undefined, call.metadata)
-            parts.push({
-              type: "tool-call",
-              id: call.id,
-              name: call.name,
-              params: Canonical.toJson(call.params),
-              ...(options === undefined ? {} : { options })
-            })
-            break
-          }
-          case "finish":
-            finish = part
-            break
-          case "error":
-            failure = part.error
-            break
-          default:
-            break
-        }
-      }
-    },
-    hasShown: () => shown.text > 0 || shown.reasoning > 0,
-    response: (ms) => {
-      if (isAiError(failure)) return Effect.fail(failure)
-      if (finish === undefined || failure !== undefined) {
-        return Effect.fail(new ModelFailed({ code: "invalid-response", message: detailOf(failure) }))
-      }
-      return Effect.succeed({
-        parts: parts.map((part) =>
-          part.type === "tool-call" || part.options !== undefined
-            ? (part as Accept.ResponsePart)
-            : { type: part.type, text: part.text }
-        ),
-        finishReason: finish.reason,
-        usage: {
-          inputTokens: countOf(finish.usage.inputTokens.total),
-          outputTokens: countOf(finish.usage.outputTokens.total)
-        },
-        ms
-      })
-    }
-  }
-}
-
-/** Provider metadata that must come back with the part: kept only when there is any. */
-const merge = (
-  options: Accept.ResponsePart["options"],
-  metadata: Response.ProviderMetadata
-): Accept.ResponsePart["options"] => {
-  const entries = Object.entries(metadata).filter(([, value]) => value !== null && value !== undefined)
-  if (entries.length === 0) return options
-  return { ...options, ...(Object.fromEntries(entries) as NonNullable<Accept.ResponsePart["options"]>) }
-}
 
 const isAiError = (error: unknown): error is AiError.AiError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "AiError"
 
-const countOf = (tokens: number | undefined): number =>
-  tokens === undefined || !Number.isFinite(tokens) ? 0 : Math.max(0, Math.trunc(tokens))
+/** M2: a failure after which the request is made again. */
+const isPassing = (error: unknown): error is AiError.AiError | ModelStalled =>
+  error instanceof ModelStalled || (isAiError(error) && error.isRetryable)
 
 /** Why a response is not one, in words. */
 const detailOf = (failure: unknown): string => {
@@ -247,11 +234,13 @@ const failedBy = (error: AiError.AiError): ModelFailed => {
   return new ModelFailed({ code, message: ContentRefusal.reasonOf(error) ?? message, content })
 }
 
-/** The stable code of a provider failure. */
-const failureOf = ({ reason }: AiError.AiError): Failure => {
+/** The stable code of a failure, and its words. */
+const failureOf = (error: AiError.AiError | ModelStalled): Failure => {
+  if (!isAiError(error)) return { code: "model-stalled", message: error.message }
+  const { reason } = error
   const words = ProviderRefusal.wordsOf(reason)
   return {
-    code: codes[reason._tag] ?? "provider-error",
+    code: AnswerSize.isTooLarge(reason) ? AnswerSize.code : (codes[reason._tag] ?? "provider-error"),
     message: words === undefined ? reason.message : `${reason.message} The provider says: ${words}`
   }
 }

@@ -38,24 +38,31 @@ import type { ImportError } from "./SessionHistory.ts"
 /** What is sent: a text, or parts with files. */
 export type Input = string | ReadonlyArray<UserPart>
 
+/** What a Turn took. */
+interface Spent {
+  /** Steps with tools. */
+  readonly steps: number
+  readonly usage: Usage
+  /** In the currency of the policy's price, should it have one. */
+  readonly cost?: number | undefined
+}
+
 /** How a Turn ended, as a value. */
 export type TurnOutcome =
-  | {
+  | ({
       readonly _tag: "Answered"
       readonly turnId: TurnId
       readonly text: string
-      readonly steps: number
-      readonly usage: Usage
-    }
-  | {
+      /** `stop` for a whole answer; `length` and `content-filter` for one that was cut, `unknown` where the server tells none. */
+      readonly finishReason: string
+    } & Spent)
+  | ({
       readonly _tag: "BudgetSpent"
       readonly turnId: TurnId
       readonly limit: Limit
       readonly text: string
-      readonly steps: number
-      readonly usage: Usage
-    }
-  | {
+    } & Spent)
+  | ({
       readonly _tag: "Tripped"
       readonly turnId: TurnId
       /** `REPEATED_IDENTICAL_TOOL_CALL`. */
@@ -63,9 +70,7 @@ export type TurnOutcome =
       /** What it did over and over. */
       readonly reason: string
       readonly text: string
-      readonly steps: number
-      readonly usage: Usage
-    }
+    } & Spent)
   | {
       readonly _tag: "Cancelled"
       readonly turnId: TurnId

@@ -142,7 +142,8 @@ const askOnce = (
               : []
           )
         ),
-      onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason })
+      onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason }),
+      onRetry: (retrying) => hub.show(owner.sessionId, { type: "model.retrying", turnId: turn.id, step, ...retrying })
     })
   )
 }

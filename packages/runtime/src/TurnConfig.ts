@@ -41,6 +41,13 @@ export interface TurnConfig {
   readonly policy: Policy
 }
 
+/** Prices per million tokens; `cachedInput` is for input read from the provider's cache, and as `input` when absent. */
+export interface Price {
+  readonly input: number
+  readonly output: number
+  readonly cachedInput?: number | undefined
+}
+
 /**
  * What a Turn of the agent may use; the values are checked where an agent is made (`AgentRules`). What is left out is not
  * limited, besides steps; `Infinity` says so of a count.
@@ -50,10 +57,8 @@ export interface Policy {
   readonly maxSteps?: number | undefined
   /** Tokens in and out, as the provider counts them. */
   readonly maxTokens?: number | undefined
-  /** Money: `max` in the currency of `price`, which is per million tokens. */
-  readonly cost?:
-    | { readonly max: number; readonly price: { readonly input: number; readonly output: number } }
-    | undefined
+  /** Money: `max` in the currency of `price`, which is per million tokens. Without `max` the cost is told and limits nothing. */
+  readonly cost?: { readonly max?: number | undefined; readonly price: Price } | undefined
   /** Wall time from the Turn's start; what runs then is stopped. */
   readonly maxDuration?: Duration.Input | undefined
   /**
@@ -76,13 +81,16 @@ export const limitsOf = (policy: Policy, now: number): Limits => {
   return {
     maxSteps: Math.min(largestSteps, whole(maxSteps) ?? (maxSteps === Infinity ? mostSteps : Budget.defaultMaxSteps)),
     ...given("maxTokens", whole(maxTokens)),
-    ...(cost === undefined || !Number.isFinite(cost.max) ? {} : { maxCost: cost.max, price: cost.price }),
+    ...(cost === undefined ? {} : { price: priceOf(cost.price) }),
+    ...given("maxCost", Number.isFinite(cost?.max) ? cost?.max : undefined),
     ...given("deadline", until(now, maxDuration)),
     ...given("repeatedToolCallLimit", atLeast(2, repeatedToolCallLimit)),
     ...given("failureLimit", atLeast(1, failureLimit)),
     ...given("callLimit", atLeast(1, callLimit))
   }
 }
+
+const priceOf = ({ cachedInput, input, output }: Price) => ({ input, output, ...given("cachedInput", cachedInput) })
 
 const until = (now: number, input: Duration.Input | undefined): number | undefined => {
   const duration = input === undefined ? Duration.infinity : Duration.fromInputUnsafe(input)

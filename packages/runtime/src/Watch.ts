@@ -214,22 +214,16 @@ const outcomeOf = (
   sessionId: Ids.SessionId,
   text: string
 ): Effect.Effect<TurnOutcome, TurnFailed> => {
-  const { turnId, usage } = event.data
+  const { cost, steps, turnId, usage } = event.data
+  const spent = { steps, usage, ...(cost === undefined ? undefined : { cost }) }
   switch (event.type) {
     case "turn.completed":
-      return Effect.succeed({ _tag: "Answered", turnId, text, steps: event.data.steps, usage })
+      return Effect.succeed({ _tag: "Answered", turnId, text, finishReason: event.data.finishReason, ...spent })
     case "turn.exhausted":
-      return Effect.succeed({
-        _tag: "BudgetSpent",
-        turnId,
-        limit: event.data.limit,
-        text,
-        steps: event.data.steps,
-        usage
-      })
+      return Effect.succeed({ _tag: "BudgetSpent", turnId, limit: event.data.limit, text, ...spent })
     case "turn.tripped": {
-      const { code, reason, steps } = event.data
-      return Effect.succeed({ _tag: "Tripped", turnId, code, reason, text, steps, usage })
+      const { code, reason } = event.data
+      return Effect.succeed({ _tag: "Tripped", turnId, code, reason, text, ...spent })
     }
     case "turn.cancelled":
       return Effect.succeed({ _tag: "Cancelled", turnId, by: event.data.by, reason: event.data.reason })

@@ -1,4 +1,5 @@
 import { assert, describe } from "@effect/vitest"
+import * as SessionView from "@turnstep/core/SessionView"
 import * as ModelCall from "@turnstep/runtime/ModelCall"
 import type { Session } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
@@ -165,6 +166,7 @@ export const suite = (it: It): void => {
           "+Hel",
           "+lo",
           "step.reset",
+          "model.retrying",
           "+Good ",
           "+day",
           "message.added",
@@ -230,6 +232,59 @@ export const suite = (it: It): void => {
         const outcome = yield* session.run("go")
         assert.deepStrictEqual(outcome._tag === "Answered" && outcome.usage, { inputTokens: 100, outputTokens: 10 })
       })
+    )
+
+    it.effect("counts cached input and reasoning, and what they cost, in the outcome and the view of the Turn", () =>
+      Effect.gen(function* () {
+        const usage = {
+          prompt_tokens: 1_000,
+          completion_tokens: 100,
+          prompt_tokens_details: { cached_tokens: 800 },
+          completion_tokens_details: { reasoning_tokens: 40 }
+        }
+        const price = { input: 10, output: 100, cachedInput: 1 }
+        const { session } = yield* World.withTools({
+          respond: script([calls([Tools.call("look", "a")], { usage }), text("done", { usage })]),
+          policy: { cost: { price } }
+        })
+        const outcome = yield* session.run("go")
+        const [view] = SessionView.turns(yield* World.events(session))
+        for (const { cost, usage } of [outcome._tag === "Answered" ? outcome : { cost: 0, usage: undefined }, view!]) {
+          assert.deepStrictEqual(usage, {
+            inputTokens: 2_000,
+            outputTokens: 200,
+            cachedInputTokens: 1_600,
+            reasoningTokens: 80
+          })
+          assert.closeTo(cost ?? 0, (400 * 10 + 1_600 * 1 + 200 * 100) / 1_000_000, 1e-12)
+        }
+      })
+    )
+
+    it.effect(
+      "tells watchers why it asks again, which attempt that is and how long it waits, and records none of it",
+      () =>
+        Effect.gen(function* () {
+          const { session } = yield* World.withTools({ respond: script([limited("0.2"), broken, text("done")]) })
+          const seen = yield* session
+            .watch(0)
+            .pipe(Stream.takeUntil(World.isEndOf(1)), Stream.runCollect, Effect.forkChild({ startImmediately: true }))
+          yield* session.run("go")
+          const told = (yield* Fiber.join(seen)).flatMap((each) =>
+            each._tag === "Ephemeral" && each.ephemeral.type === "model.retrying" ? [each.ephemeral] : []
+          )
+          assert.deepStrictEqual(
+            told.map(({ attempt, attempts, reason: { code }, step }) => [step, attempt, attempts, code]),
+            [
+              [1, 2, 4, "rate-limited"],
+              [1, 3, 4, "provider-error"]
+            ]
+          )
+          assert.strictEqual(told[0]?.waitMs, 200)
+          assert.include(told[0]?.reason.message, "slow down")
+          assert.include(told[1]?.reason.message, "oops")
+          assert.isFalse((yield* World.events(session)).some(({ type }) => type.includes("retry")))
+        })
     )
 
     it.effect("takes an empty answer for an answer without words", () =>

@@ -12,6 +12,7 @@
  * - A2. Interrupting the stream's fiber aborts the request at once.
  * - A3. Provider metadata (signatures of thinking and calls) is kept on the parts
  *   and sent back from the prompt's options.
+ * - A4. Parts are read no faster than they are taken: a provider without end does not fill the memory.
  */
 import type * as Provider from "@ai-sdk/provider"
 import type { Profile } from "@turnstep/core/history/Contract"
@@ -93,7 +94,7 @@ const make = Effect.fn("AiSdk.make")(function* (
       if (next.done) break
       const out: Array<Response.StreamPartEncoded> = []
       const fault = parts.read(next.value, out)
-      if (out.length > 0) Queue.offerAllUnsafe(queue, out)
+      if (out.length > 0) yield* Queue.offerAll(queue, out) // A4
       if (fault !== undefined) return yield* blame(fault)
     }
     const finish = parts.finish()
@@ -103,7 +104,7 @@ const make = Effect.fn("AiSdk.make")(function* (
   })
 
   const streamText = (request: LanguageModel.ProviderOptions) =>
-    Stream.callback<Response.StreamPartEncoded, AiError.AiError>((queue) => run(request, queue))
+    Stream.callback<Response.StreamPartEncoded, AiError.AiError>((queue) => run(request, queue), { bufferSize: 64 })
 
   const made = yield* LanguageModel.make({
     streamText,

@@ -9,7 +9,7 @@
  */
 import { SessionId, TurnId } from "@turnstep/core/Ids"
 import { Instant } from "@turnstep/core/SessionView"
-import { Fact } from "@turnstep/core/TurnEvent"
+import { Fact, Failure } from "@turnstep/core/TurnEvent"
 import * as Schema from "effect/Schema"
 import * as Tuple from "effect/Tuple"
 
@@ -43,6 +43,14 @@ export const Delta = ephemeral("delta", {
 /** What the deltas of this step said is void; the request is made again. */
 export const StepReset = ephemeral("step.reset", { reason: Schema.String })
 
+/** The model's provider has failed, and is asked again: `attempt` of `attempts` is next, in `waitMs` milliseconds. */
+export const ModelRetrying = ephemeral("model.retrying", {
+  attempt: Count,
+  attempts: Count,
+  reason: Failure,
+  waitMs: Count
+})
+
 /** What a running tool tells of itself. */
 export const CallProgress = ephemeral("call.progress", { callId: Schema.String, progress: Schema.Json })
 
@@ -71,7 +79,15 @@ export type ClosingReason = typeof ClosingReason.Type
 export const StreamClosed = ephemeral("stream.closed", { reason: ClosingReason })
 
 /** What is shown but not kept (E1). */
-export const EphemeralEvent = Schema.Union([Delta, StepReset, CallProgress, StreamOpened, StreamSnapshot, StreamClosed])
+export const EphemeralEvent = Schema.Union([
+  Delta,
+  StepReset,
+  ModelRetrying,
+  CallProgress,
+  StreamOpened,
+  StreamSnapshot,
+  StreamClosed
+])
 export type EphemeralEvent = typeof EphemeralEvent.Type
 
 /** Whatever a stream carries. */

@@ -60,6 +60,10 @@ export const render = (screen: Screen, event: StreamEvent): string => {
           ? `↳ ${event.data.itemId} came too late for this turn and starts one of its own`
           : `↳ ${event.data.itemId} came too late for this turn and was not read; send it again if it still matters`
       )
+    case "turn.completed":
+      return cut.has(event.data.finishReason)
+        ? line(screen, `(the answer was cut off: ${event.data.finishReason})`)
+        : ""
     case "turn.exhausted":
       return line(screen, `(the ${event.data.limit} of this turn are spent after ${event.data.steps} steps)`)
     case "guard.repeated":
@@ -76,6 +80,9 @@ export const render = (screen: Screen, event: StreamEvent): string => {
       return ""
   }
 }
+
+/** Finish reasons of an answer that may miss its end. */
+const cut: ReadonlySet<string> = new Set(["length", "content-filter", "pause"])
 
 /** Whether a Turn is over with this event. */
 export const endsTurn = (event: StreamEvent): boolean => "seq" in event && TurnEvent.isTerminal(event)

@@ -41,6 +41,11 @@ export const ephemeralFrame = (sessionId: SessionId, event: Ephemeral): string =
       const { reason, step, turnId } = event
       return transportFrame(sessionId, { type: "step.reset", data: { reason } }, { turnId, step })
     }
+    case "model.retrying": {
+      const { attempt, attempts, reason, step, turnId, waitMs } = event
+      const data = { attempt, attempts, reason, waitMs }
+      return transportFrame(sessionId, { type: "model.retrying", data }, { turnId, step })
+    }
     case "call.progress": {
       const { callId, progress } = event
       return transportFrame(sessionId, { type: "call.progress", data: { callId, progress } }, callPlace(callId))

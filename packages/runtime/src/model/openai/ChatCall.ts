@@ -11,6 +11,7 @@
  * - K3. A refusal of an optional field is no ending: the request is sent again without it.
  */
 import * as AiError from "effect/ai/AiError"
+import * as AnswerSize from "../AnswerSize.ts"
 import * as ProviderRefusal from "../ProviderRefusal.ts"
 import type { ChatPart } from "./ChatPart.ts"
 import * as ChatDecoder from "./ChatDecoder.ts"
@@ -83,7 +84,12 @@ export const start = (
   let body = encode()
   const listener: Exchange.Listener = {
     onText: (text) => {
-      if (state === "reading") take(frames.push(text), false)
+      if (state !== "reading") return
+      take(frames.push(text), false)
+      if (state === "reading" && frames.isTooLong()) {
+        end([], AnswerSize.tooLarge(`a line of the response is longer than ${AnswerSize.mostHeld} characters`))
+        running.cancel()
+      }
     },
     onEnd: () => {
       if (state === "reading") {
@@ -131,6 +137,8 @@ const reasonFor = (fault: ChatDecoder.Fault, connection: Connection, now: () => 
       const description = `not JSON: ${connection.scrub(fault.payload).slice(0, 200)}`
       return new AiError.InternalProviderError({ description })
     }
+    case "TooLarge":
+      return AnswerSize.tooLarge("the response has more calls, arguments or opaque members than are held")
     case "Reported":
       return ProviderRefusal.toReason(
         { status: undefined, headers: {}, body: fault.error },

@@ -17,6 +17,7 @@
 import type * as Response from "effect/ai/Response"
 import * as ChatOpaque from "@turnstep/core/history/codecs/ChatOpaque"
 import * as ToolArguments from "@turnstep/core/history/ToolArguments"
+import * as AnswerSize from "../AnswerSize.ts"
 import type { ChatPart } from "./ChatPart.ts"
 import * as Members from "./Members.ts"
 import * as ToolCallSlots from "./ToolCallSlots.ts"
@@ -24,11 +25,12 @@ import * as Usage from "./ChatUsage.ts"
 
 type Parts = Array<ChatPart>
 
-/** Why a response cannot be used: the provider said so, a payload is not JSON, or it ended too early. */
+/** Why a response cannot be used: the provider said so, a payload is not JSON, it ended too early, or it is too large to hold. */
 export type Fault =
   | { readonly _tag: "Reported"; readonly error: unknown }
   | { readonly _tag: "Garbled"; readonly payload: string }
   | { readonly _tag: "CutShort" }
+  | { readonly _tag: "TooLarge" }
 
 /** Decoder of one response. */
 export interface ChatDecoder {
@@ -61,6 +63,7 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
   const members = Members.make()
   let issued: ChatOpaque.ReasoningField | undefined // the first field reasoning came in, should it be empty
   let hasReasoned = false
+  let held = 0 // characters of arguments and opaque members
   let odd: string | undefined // the first line that is no chunk
 
   const close = (out: Parts): void => {
@@ -96,13 +99,17 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
       hasReasoned = true
       write("reasoning", String(delta[field]), out, field)
     }
-    members.take(ChatOpaque.membersOf(delta, ChatOpaque.messageMembers))
+    const opaque = ChatOpaque.membersOf(delta, ChatOpaque.messageMembers)
+    if (Object.keys(opaque).length > 0) {
+      held += JSON.stringify(opaque).length
+      members.take(opaque)
+    }
     takeContent(delta["content"], out)
     if (typeof delta["refusal"] === "string") write("text", delta["refusal"], out)
     const pieces = delta["tool_calls"]
     if (Array.isArray(pieces) && pieces.length > 0) {
       close(out)
-      calls.take(pieces, out)
+      held += calls.take(pieces, out)
     }
   }
 
@@ -135,6 +142,8 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
     return undefined
   }
 
+  const isTooLarge = (): boolean => held > AnswerSize.mostHeld || calls.slots.length > mostCalls
+
   const push = (payload: string, out: Parts): Fault | undefined => {
     if (payload.startsWith("[DONE]")) {
       done = true
@@ -143,7 +152,7 @@ export const make = ({ issuer, tellsFinish }: Source): ChatDecoder => {
     const text = payload.trim()
     if (text === "" || done) return undefined
     const chunk = parse(text)
-    if (isFields(chunk)) return takeChunk(chunk, out)
+    if (isFields(chunk)) return takeChunk(chunk, out) ?? (isTooLarge() ? { _tag: "TooLarge" } : undefined)
     if (chunk !== undefined) return undefined // `null`, a number: a sign of life
     const lines = text.split("\n")
     if (lines.length === 1) {
@@ -195,6 +204,9 @@ const metadataOf = (opaque: ChatOpaque.Opaque): { readonly metadata: Response.Pr
   const options = ChatOpaque.options(opaque)
   return options === undefined ? undefined : { metadata: options }
 }
+
+/** Calls of one response that are told apart; the limit of an answer's parts is lower. */
+const mostCalls = 2_000
 
 type Fields = { readonly [field: string]: unknown }
 

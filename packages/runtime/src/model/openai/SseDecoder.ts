@@ -9,7 +9,10 @@
  *   answer a streaming request with an unstreamed response.
  * - S2. A last event without its blank line still counts; whether it is whole is
  *   for its reader to see.
+ * - S3. A line, an event or a document is held up to a limit; then nothing more is read.
  */
+
+import * as AnswerSize from "../AnswerSize.ts"
 
 /** Decoder of one response body. */
 export interface SseDecoder {
@@ -17,6 +20,8 @@ export interface SseDecoder {
   readonly push: (text: string) => ReadonlyArray<string>
   /** Payload left over when the body has ended (S1, S2). */
   readonly end: () => string | undefined
+  /** Is there more of one line, event or document than is held (S3)? */
+  readonly isTooLong: () => boolean
 }
 
 /** A decoder for one response body. */
@@ -36,8 +41,12 @@ export const make = (): SseDecoder => {
     event = event === undefined ? data : `${event}\n${data}`
   }
 
+  const isTooLong = (): boolean => rest.length + (event?.length ?? 0) > AnswerSize.mostHeld
+
   return {
+    isTooLong,
     push: (text) => {
+      if (isTooLong()) return []
       rest += text
       if (isDocument === undefined) {
         rest = rest.replace(/^[\s\uFEFF]+/, "")

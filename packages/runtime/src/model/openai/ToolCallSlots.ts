@@ -35,8 +35,8 @@ export interface Slot {
 /** The calls of one response. */
 export interface ToolCallSlots {
   readonly slots: ReadonlyArray<Slot>
-  /** Takes the `tool_calls` of one delta and appends the parts that tell of it. */
-  readonly take: (deltas: ReadonlyArray<unknown>, out: Array<ChatPart>) => void
+  /** Takes the `tool_calls` of one delta and appends the parts that tell of it; gives the characters that are held of it. */
+  readonly take: (deltas: ReadonlyArray<unknown>, out: Array<ChatPart>) => number
   /** Gives calls without an id theirs, judges what is left over (C3) and closes the parameters of all. */
   readonly close: (out: Array<ChatPart>) => void
 }
@@ -65,22 +65,23 @@ export const make = (responseId: () => string | undefined): ToolCallSlots => {
     return id
   }
 
-  const takeOne = (delta: unknown, out: Array<ChatPart>): void => {
+  const takeOne = (delta: unknown, out: Array<ChatPart>): number => {
     const piece = read(delta)
-    if (piece === undefined) return
+    if (piece === undefined) return 0
     const slot = place(slots, piece)
-    if (slot === undefined) return
+    if (slot === undefined) return 0
     const added = absorb(slot, piece)
     if (slot.id !== undefined) {
       if (added !== "") out.push({ type: "tool-params-delta", id: slot.id, delta: added }) // C2
     } else if (slot.name !== "" && slot.text !== "") {
       open(slot, out) // the name may come in pieces until the first arguments
     }
+    return added.length + piece.name.length + (isBare(piece.members) ? 0 : JSON.stringify(piece.members).length)
   }
 
   return {
     slots,
-    take: (deltas, out) => deltas.forEach((delta) => takeOne(delta, out)),
+    take: (deltas, out) => deltas.reduce<number>((held, delta) => held + takeOne(delta, out), 0),
     close: (out) => {
       const isLeftOver = slots.some((slot) => slot.name === "" || (!isBlank(slot.text) && !slot.object.isWhole()))
       for (const slot of slots) {
@@ -198,6 +199,8 @@ const relationOf = (slot: Slot, piece: Piece): "same" | "another" | "either" | "
 /** Another name for the same call, before its arguments: the rest of the name, unless it holds the one before. */
 const partOfName = (slot: Slot, piece: Piece): "same" | "either" =>
   piece.name.startsWith(slot.name) ? "either" : "same"
+
+const isBare = (members: JsonObject): boolean => Object.keys(members).length === 0
 
 const isBlank = (text: string): boolean => text.trim() === ""
 
