@@ -28,7 +28,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Codecs Export Import RequestGate"],
   [
     "core",
-    "Noise ToolPolicy Consent Receipt TurnEvent TurnError FileContent Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SetAside SessionState MemoryStore SessionView Accept TurnPlan"
+    "Noise ToolPolicy ToolRules Consent Receipt TurnEvent TurnError FileContent Inbox Journal Admission Budget FailureBudget Breaker Claim CrashPoint Doorbell SpillStore ToolOutput DurableRead Call Start Ledger OpenTurn SetAside SessionState MemoryStore SessionView Accept TurnPlan"
   ],
   ["runtime", "PrivateFolder ProtectedPath"],
   [

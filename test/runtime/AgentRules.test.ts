@@ -7,6 +7,9 @@ import * as Runtime from "@turnstep/runtime/Runtime"
 import { DefaultPolicy, type Policy } from "@turnstep/runtime/TurnConfig"
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
+import * as ToolPolicy from "@turnstep/core/ToolPolicy"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -69,6 +72,13 @@ describe("An agent", () => {
 
   it("may use every value in range, and Infinity for no limit", () => {
     for (const policy of taken) assert.isUndefined(thrown(() => make("hand", policy)))
+  })
+
+  it("is refused with a tool whose annotation is no value of it", () => {
+    const toolkit = Toolkit.make(Tool.make("charge").annotate(ToolPolicy.Effects, "onec"))
+    const error = thrown(() => Agent.make("hand", { instructions: "Answer.", toolkit }))
+    assert(error instanceof AgentInvalid)
+    assert.include(error.message, 'Agent "hand" cannot be used: tool "charge": ToolPolicy.Effects is "onec"')
   })
 
   it("has a name", () => {

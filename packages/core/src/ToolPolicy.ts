@@ -2,8 +2,12 @@
  * What the runtime must know of a tool beyond its schema, as annotations on plain `effect/ai` tools.
  *
  * ```ts
- * const Charge = Tool.make("charge", { … }).annotate(ToolPolicy.Effects, "once")
+ * const Charge = ToolPolicy.once(Tool.make("charge", { … }))
+ * const Search = ToolPolicy.annotate(Tool.make("search", { … }), { effects: "pure", timeout: "30 seconds" })
  * ```
+ *
+ * `Tool.annotate` takes the annotations as well, with any value: TypeScript finds a slip in the functions here only. What is
+ * wrong is found where the agent is made at the latest (`ToolRules`).
  *
  * Owns: the policy vocabulary and its defaults (`spec: tool policy`). Does not own: how a policy is carried out (`ToolRun`).
  */
@@ -26,10 +30,12 @@ import type * as Schedule from "effect/Schedule"
  * - `queryable`: the outside can be asked whether it happened
  * - `once`: it must never run twice; the default for a tool that says nothing of itself
  */
-export type EffectClass = "pure" | "idempotent" | "queryable" | "once"
+export type EffectClass = (typeof effectClasses)[number]
+export const effectClasses = ["pure", "idempotent", "queryable", "once"] as const
 
 /** How much of the result the model sees: `slim` cuts an oversized text head and tail, `exempt` never cuts. */
-export type OutputPolicy = "slim" | "exempt"
+export type OutputPolicy = (typeof outputPolicies)[number]
+export const outputPolicies = ["slim", "exempt"] as const
 
 /** The tool's effect class. Without it `Tool.Readonly` means pure, `Tool.Idempotent` idempotent, neither means once. */
 export const Effects = Context.Reference<EffectClass | undefined>("core/ToolPolicy/Effects", {
@@ -44,7 +50,8 @@ export const Effects = Context.Reference<EffectClass | undefined>("core/ToolPoli
  * - `mcp`: a server of tools
  * - `provider`: at the provider of the model
  */
-export type Domain = "server" | "client" | "local" | "desktop" | "plugin" | "mcp" | "provider"
+export type Domain = (typeof domains)[number]
+export const domains = ["server", "client", "local", "desktop", "plugin", "mcp", "provider"] as const
 
 /** The tool's domain. Default `server`. */
 export const Domain = Context.Reference<Domain>("core/ToolPolicy/Domain", { defaultValue: () => "server" })
@@ -95,7 +102,7 @@ export type Query = (call: LostCall) => Effect.Effect<Option.Option<Json>, unkno
 
 /**
  * How a `queryable` tool is asked after a crash (mechanism C3). It is never run again: a process that was only frozen may
- * still do what it was at, so "not done" is no answer. Default: nobody is asked, and the outcome is unknown.
+ * still do what it was at, so "not done" is no answer. A `queryable` tool must have one.
  */
 export const Query = Context.Reference<Query | undefined>("core/ToolPolicy/Query", { defaultValue: () => undefined })
 
@@ -106,6 +113,52 @@ export const Query = Context.Reference<Query | undefined>("core/ToolPolicy/Query
 export const DurableRead = Context.Reference<((params: Json) => string) | undefined>("core/ToolPolicy/DurableRead", {
   defaultValue: () => undefined
 })
+
+/** What a tool can say of itself; what it leaves out keeps its default. */
+export interface Settings {
+  readonly effects?: EffectClass
+  readonly domain?: Domain
+  readonly normalise?: (result: Json) => Json
+  readonly timeout?: Duration.Input
+  readonly output?: OutputPolicy
+  readonly exclusive?: string | ((params: Json) => string | undefined)
+  readonly retry?: Schedule.Schedule<unknown>
+  readonly query?: Query
+  readonly durableRead?: (params: Json) => string
+}
+
+/** Annotates a tool with several things at once, so that TypeScript finds a slip. */
+export const annotate = <T extends Tool.Any>(tool: T, settings: Settings): T => {
+  const said = [
+    [Effects, settings.effects],
+    [Domain, settings.domain],
+    [Normalise, settings.normalise],
+    [Timeout, settings.timeout],
+    [Output, settings.output],
+    [Exclusive, settings.exclusive],
+    [Retry, settings.retry],
+    [Query, settings.query],
+    [DurableRead, settings.durableRead]
+  ] as ReadonlyArray<readonly [Context.Key<never, unknown>, unknown]>
+  const annotations = said.reduce(
+    (all, [key, value]) => (value === undefined ? all : Context.add(all, key, value)),
+    Context.empty()
+  )
+  return tool.annotateMerge(annotations) as Tool.Any as T
+}
+
+/** A tool that only reads: it may run any number of times. */
+export const pure = <T extends Tool.Any>(tool: T): T => annotate(tool, { effects: "pure" })
+
+/** A tool that has one effect per call key, however often it runs. */
+export const idempotent = <T extends Tool.Any>(tool: T): T => annotate(tool, { effects: "idempotent" })
+
+/** A tool that must never run twice for one call. */
+export const once = <T extends Tool.Any>(tool: T): T => annotate(tool, { effects: "once" })
+
+/** A tool of which the outside can be asked after a crash whether it happened. */
+export const queryable = <T extends Tool.Any>(tool: T, query: Query): T =>
+  annotate(tool, { effects: "queryable", query })
 
 /**
  * Whether a call must be approved by a person. `params` are the arguments as the model wrote them; it fails where they do not

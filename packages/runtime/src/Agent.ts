@@ -17,6 +17,7 @@
  */
 import * as SpillStore from "@turnstep/core/SpillStore"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
+import * as ToolRules from "@turnstep/core/ToolRules"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
@@ -66,7 +67,7 @@ export const make = <
     readonly layer?: Layer.Layer<LOut, never, LIn> | undefined
   }
 ): Agent<Exclude<Needs<Tools> | RI | ToolSource.Needs<Source>, LOut | Scope.Scope> | LIn> => {
-  const wrong = AgentRules.wrongAgent(name, options.policy ?? {})
+  const wrong = AgentRules.wrongAgent(name, options.policy ?? {}, Object.values<Tool.Any>(options.toolkit?.tools ?? {}))
   if (wrong !== undefined) throw wrong
   const toolkit = (options.toolkit ?? Toolkit.empty) as Toolkit.Toolkit<Tools>
   const plain = kit(toolkit.tools)
@@ -132,8 +133,11 @@ const gathered = Effect.fnUntraced(function* <R>(
   const byName = new Map<string, ToolSource.ProvidedTool>()
   for (const provided of given.flat()) {
     const { name } = provided.tool
+    const problem = ToolRules.problemOf(provided.tool)
     if (byName.has(name) || Object.hasOwn(own, name)) {
       yield* Effect.logWarning(`agent ${agent} has more than one tool ${name}: the first one counts`)
+    } else if (problem !== undefined) {
+      yield* Effect.logError(`agent ${agent} goes without a tool of a source, since it cannot be used: ${problem}`)
     } else byName.set(name, provided)
   }
   return [...byName.values()]

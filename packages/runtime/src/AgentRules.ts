@@ -1,8 +1,11 @@
 /**
  * What an agent and the agents of a runtime may be: checked where they are made, so that a slip is no surprise of a Turn.
  *
- * Owns: the ranges of a policy's values, and names. Does not own: what the values mean (`TurnConfig`), or tools (`ToolPolicy`).
+ * Owns: the ranges of a policy's values, and names. Does not own: what the values mean (`TurnConfig`), or what a tool may say of
+ * itself (`ToolRules`).
  */
+import * as ToolRules from "@turnstep/core/ToolRules"
+import type * as Tool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import type { Policy } from "./TurnConfig.ts"
@@ -25,8 +28,12 @@ export class AgentsInvalid extends Schema.TaggedError<AgentsInvalid>()("AgentsIn
 }
 
 /** The first thing that is wrong with an agent; `undefined` when all is well. */
-export const wrongAgent = (agent: string, policy: Policy): AgentInvalid | undefined => {
-  const problem = wrongName(agent) ?? wrongPolicy(policy)
+export const wrongAgent = (
+  agent: string,
+  policy: Policy,
+  tools: ReadonlyArray<Tool.Any> = []
+): AgentInvalid | undefined => {
+  const problem = wrongName(agent) ?? wrongPolicy(policy) ?? wrongTool(tools)
   return problem === undefined ? undefined : new AgentInvalid({ agent, problem })
 }
 
@@ -55,8 +62,17 @@ const wrongPolicy = (policy: Policy): string | undefined =>
   wrongCount("maxTokens", policy.maxTokens, 1, Number.MAX_SAFE_INTEGER) ??
   wrongCount("repeatedToolCallLimit", policy.repeatedToolCallLimit, 2) ??
   wrongCount("failureLimit", policy.failureLimit, 1) ??
+  wrongCount("callLimit", policy.callLimit, 1) ??
   wrongDuration(policy.maxDuration) ??
   wrongCost(policy.cost)
+
+const wrongTool = (tools: ReadonlyArray<Tool.Any>): string | undefined => {
+  for (const tool of tools) {
+    const problem = ToolRules.problemOf(tool)
+    if (problem !== undefined) return problem
+  }
+  return undefined
+}
 
 /** The largest number of a step, or of what is counted in steps, that a database can hold. */
 const mostSteps = 2 ** 31 - 2

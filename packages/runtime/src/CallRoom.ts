@@ -59,6 +59,8 @@ export interface CallRoom {
   ) => string | undefined
 }
 
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
 /** A room with so many places. */
 export const make = (atOnce: number): CallRoom => {
   const waiting: Array<Deferred.Deferred<void>> = []
@@ -66,29 +68,33 @@ export const make = (atOnce: number): CallRoom => {
   let running = 0
   let moves = 0
 
-  const enter = Effect.suspend(() => {
-    if (running < atOnce && waiting.length === 0) {
-      running++
-      return Effect.void
-    }
-    const turn = Deferred.makeUnsafe<void>()
-    waiting.push(turn)
-    return Effect.onInterrupt(
-      await_(turn),
-      () => Effect.suspend(() => (withdraw(turn) ? Effect.void : exit)) // its place was given to it in the moment it left
-    )
-  })
+  /** Takes a place, or waits for one where `restore` lets it be interrupted. */
+  const enter = (restore: Restore): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (running < atOnce && waiting.length === 0) {
+        running++
+        return Effect.void
+      }
+      const turn = Deferred.makeUnsafe<void>()
+      waiting.push(turn)
+      return admitted(turn, restore)
+    })
 
-  const await_ = (turn: Deferred.Deferred<void>): Effect.Effect<void> =>
+  const admitted = (turn: Deferred.Deferred<void>, restore: Restore): Effect.Effect<void> =>
     Effect.suspend(() => {
       const seen = moves
-      return Effect.flatMap(Effect.timeoutOption(Deferred.await(turn), patience), (let_) => {
-        if (Option.isSome(let_)) return Effect.void
-        if (moves !== seen || !withdraw(turn)) return await_(turn)
-        running++
-        moves++
-        return Effect.void
-      })
+      return restore(Effect.timeoutOption(Deferred.await(turn), patience)).pipe(
+        // A place may be given to it in the moment it leaves.
+        Effect.onInterrupt(() => Effect.suspend(() => (withdraw(turn) ? Effect.void : exit))),
+        Effect.flatMap((isIn) => {
+          if (Option.isSome(isIn)) return Effect.void
+          if (moves !== seen || waiting[0] !== turn) return admitted(turn, restore)
+          waiting.shift()
+          running++
+          moves++
+          return Effect.void
+        })
+      )
     })
 
   const withdraw = (turn: Deferred.Deferred<void>): boolean => {
@@ -109,11 +115,7 @@ export const make = (atOnce: number): CallRoom => {
   return {
     atOnce,
     hold: (work) =>
-      Effect.acquireUseRelease(
-        Effect.interruptible(enter),
-        () => work,
-        () => exit
-      ),
+      Effect.uninterruptibleMask((restore) => Effect.andThen(enter(restore), Effect.ensuring(restore(work), exit))),
     leave: (sessionId, call, key, fiber) =>
       Effect.map(Clock.currentTimeMillis, (since) => {
         const entry: Left = { call, key, since }

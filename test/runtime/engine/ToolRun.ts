@@ -24,6 +24,8 @@ const plain = <const Name extends string>(name: Name) =>
   Tool.make(name, { parameters, success: Schema.String }).annotate(Tool.Readonly, true)
 const hanging = Duration.millis(20)
 
+const owed = Schema.Struct({ owed: Schema.BigIntFromString })
+
 const kit = Toolkit.make(
   plain("ok"),
   plain("defect"),
@@ -38,6 +40,10 @@ const kit = Toolkit.make(
     failureMode: "return"
   }),
   Tool.make("fails", { parameters, success: Schema.String, failure: Schema.Struct({ why: Schema.String }) }),
+  Tool.make("owes", { parameters, success: Schema.String, failure: owed }),
+  Tool.make("owes_back", { parameters, success: Schema.String, failure: owed, failureMode: "return" }),
+  Tool.make("unfit", { parameters, success: Schema.String, failure: owed }),
+  Tool.make("wordless", { parameters, success: Schema.String, failure: owed }),
   Tool.make("void", { parameters }),
   Tool.make("object", { parameters, success: Schema.Struct({ at: Schema.DateTimeUtcFromString, n: Schema.Finite }) }),
   plain("long"),
@@ -56,6 +62,11 @@ const handlers = kit.toLayer({
   stubborn: () => Effect.uninterruptible(Effect.never),
   says_no: () => Effect.fail({ why: "not today" }),
   fails: () => Effect.fail({ why: "not ever" }),
+  owes: () => Effect.fail({ owed: 12n, card: "hidden" }),
+  owes_back: () => Effect.fail({ owed: 12n, card: "hidden" }),
+  // What types did not stop.
+  unfit: () => Effect.fail({ message: "it is not to be", card: "hidden" } as never),
+  wordless: () => Effect.fail({ card: "hidden" } as never),
   void: () => Effect.void,
   object: ({ n }) => Effect.succeed({ at: DateTime.makeUnsafe(0), n }),
   long: () => Effect.succeed(long),
@@ -130,6 +141,23 @@ export const suite = (it: It): void => {
         assert.include(String(told[0]), "not today")
         assert.include(String(told[1]), "not ever")
         assert.deepStrictEqual(failures(events), [true, true, false])
+      })
+    )
+
+    it.effect("records what the failure's schema makes of it, in either failure mode, and nothing beside it", () =>
+      Effect.gen(function* () {
+        const { events, told } = yield* turnOf(
+          { name: "owes", arguments: { n: 1 } },
+          { name: "owes_back", arguments: { n: 1 } },
+          { name: "unfit", arguments: { n: 1 } },
+          { name: "wordless", arguments: { n: 1 } }
+        )
+        assert.deepStrictEqual(told.slice(0, 2), ['{"owed":"12"}', '{"owed":"12"}'])
+        assert.deepStrictEqual(told.slice(2, 4), ["it is not to be", "wordless failed."])
+        const outputs = World.dataOf(events, "call.completed").map(({ output }) => output)
+        assert.deepStrictEqual(outputs.slice(0, 2), [{ owed: "12" }, { owed: "12" }])
+        assert.notInclude(JSON.stringify(events), "hidden")
+        assert.notInclude(JSON.stringify(told), "hidden")
       })
     )
 
