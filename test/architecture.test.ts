@@ -53,7 +53,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime", "ToolHandler ToolSource"],
   [
     "runtime/mcp",
-    "BoundedFetch Endpoint McpError StdioTransport HttpTransport Link ModelName Arguments Content ToolList Connection"
+    "BoundedFetch Endpoint McpError StdioTransport HttpTransport ToolFault Link ModelName Arguments Content ToolList Connection"
   ],
   ["runtime/tools", "Mcp"],
   ["runtime/tools", "TextPattern"],

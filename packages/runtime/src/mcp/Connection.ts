@@ -56,6 +56,7 @@ export interface Connection {
   readonly call: (
     tool: ToolList.Listed,
     params: Readonly<Record<string, unknown>>,
+    callKey: string,
     onProgress: (progress: Link.Progress) => Effect.Effect<void>
   ) => Effect.Effect<CallToolResult, McpError>
 }
@@ -78,7 +79,8 @@ export const make = Effect.fnUntraced(function* (
   const log = { server, place: Endpoint.place(endpoint) }
 
   const read = Effect.fnUntraced(function* (from: Link.Link) {
-    const next = ToolList.make(server, yield* from.list, rules, list)
+    const { refused, tools } = yield* from.list
+    const next = ToolList.make(server, tools, rules, list, refused)
     const before = list
     list = next
     const unknown = ToolList.missing(next, rules)
@@ -167,7 +169,7 @@ export const make = Effect.fnUntraced(function* (
     return yield* new McpUnavailable({ server, reason: reason ?? "it is still being connected to" })
   })
 
-  const call: Connection["call"] = Effect.fnUntraced(function* (tool, params, onProgress) {
+  const call: Connection["call"] = Effect.fnUntraced(function* (tool, params, callKey, onProgress) {
     const { name } = tool.descriptor
     for (let isAgain = false; ; isAgain = true) {
       const current = yield* ready
@@ -175,7 +177,7 @@ export const make = Effect.fnUntraced(function* (
       if (now?.digest !== tool.digest) {
         return yield* new McpToolChanged({ server, tool: name, isGone: now === undefined }) // M3
       }
-      const called = yield* Effect.result(current.call(tool.descriptor, params, onProgress))
+      const called = yield* Effect.result(current.call(tool.descriptor, params, callKey, onProgress))
       if (called._tag === "Success") return called.success
       const error = called.failure
       // One call that broke says little of the others: they are lost only when the server is.

@@ -5,6 +5,7 @@
  *
  * - C1. Nothing is dropped silently: what the model cannot read (an image, a file) is named, with its size and where it is kept.
  * - C2. Bytes are not written into the log beyond a small size: they become a spill of the session.
+ * - C3. Structured content is read by the model: texts beside it may be no more than its summary.
  */
 import type { CallToolResult, ContentBlock } from "@modelcontextprotocol/client"
 import * as Canonical from "@turnstep/core/Canonical"
@@ -24,10 +25,11 @@ export const toAnswer = (result: CallToolResult): Effect.Effect<Answer> =>
       const output = Canonical.toJson(structured)
       if (isWrapped(text, output)) return { isFailure, output: text }
       // Servers send the same once more as a text, for clients that do not know structured content.
-      const isSame = text === "" || isSameJson(text, output)
+      const isSame = text === "" || blocks.some((block) => isSameJson(block.text, output))
       if (isSame && blocks.length <= 1) return { isFailure, output }
       const content = blocks.map(({ record }) => record)
-      return { isFailure, output: { content, structuredContent: output }, modelText: isSame ? undefined : text }
+      const modelText = text === "" ? undefined : isSame ? text : `${text}\n${JSON.stringify(output)}` // C3
+      return { isFailure, output: { content, structuredContent: output }, modelText }
     }
     if (blocks.every(({ record }) => typeof record === "string")) {
       return { isFailure, output: text === "" ? (isFailure ? "The tool failed and said nothing." : "") : text }

@@ -7,6 +7,7 @@
  * - K1. A link ends with its scope: the session is closed, the process and what it has started are gone.
  * - K2. A call that is interrupted tells the server so (`notifications/cancelled`).
  * - K3. A failure says whether the call can have been executed.
+ * - K4. A tool that cannot be used is left out and named; it takes no other tool of its server away.
  */
 import {
   type CallToolResult,
@@ -30,6 +31,7 @@ import * as Endpoint from "./Endpoint.ts"
 import { HttpTransport } from "./HttpTransport.ts"
 import { McpAnswerLost, McpRefused, McpUnavailable } from "./McpError.ts"
 import * as StdioTransport from "./StdioTransport.ts"
+import * as ToolFault from "./ToolFault.ts"
 
 /** How long a server may take for its handshake, and again to list its tools. */
 export const handshake = Duration.seconds(30)
@@ -41,14 +43,21 @@ export interface Progress {
   readonly message?: string | undefined
 }
 
+/** The tools of a server, and those of them that nobody could use, each with the reason. */
+export interface Offer {
+  readonly tools: ReadonlyArray<Descriptor>
+  readonly refused: ReadonlyArray<string>
+}
+
 export interface Link {
   /** The server's name and version, as it says. */
   readonly serverInfo: { readonly name: string; readonly version: string } | undefined
   readonly protocolVersion: string | undefined
-  readonly list: Effect.Effect<ReadonlyArray<Descriptor>, McpUnavailable>
+  readonly list: Effect.Effect<Offer, McpUnavailable>
   readonly call: (
     tool: Descriptor,
     params: Readonly<Record<string, unknown>>,
+    callKey: string,
     onProgress: (progress: Progress) => Effect.Effect<void>
   ) => Effect.Effect<CallToolResult, McpUnavailable | McpAnswerLost | McpRefused>
   /** Waits until the link is lost, and says why. */
@@ -103,6 +112,8 @@ export const make = Effect.fnUntraced(function* (
     try: (signal) => client.connect(transport, { signal, timeout: Duration.toMillis(handshake) }),
     catch: (error) => unavailable(textOf(error))
   })
+  const refused = new Map<string, string>()
+  screen(transport, (name, reason) => void refused.set(oneLine(name), reason))
   const lose = (reason: string) => Effect.asVoid(Deferred.succeed(lost, because(reason)))
   const info = client.getServerVersion()
   return {
@@ -113,18 +124,20 @@ export const make = Effect.fnUntraced(function* (
     hint: Queue.take(hints),
     doubt: Effect.asVoid(Queue.offer(hints, undefined)),
     list: Effect.tryPromise({
-      try: (signal) =>
-        client.listTools(undefined, { signal, cacheMode: "refresh", timeout: Duration.toMillis(handshake) }),
+      try: (signal) => {
+        refused.clear()
+        return client.listTools(undefined, { signal, cacheMode: "refresh", timeout: Duration.toMillis(handshake) })
+      },
       catch: (error) => unavailable(`its tools cannot be listed: ${textOf(error)}`)
-    }).pipe(Effect.map(({ tools }) => tools)),
-    call: Effect.fnUntraced(function* (tool, params, onProgress) {
+    }).pipe(Effect.map(({ tools }) => ({ tools, refused: [...refused].map(([name, reason]) => `${name} ${reason}`) }))),
+    call: Effect.fnUntraced(function* (tool, params, callKey, onProgress) {
       const news = yield* Queue.sliding<Progress>(16)
       const ended = yield* Deferred.make<void>()
       const answer = Effect.tryPromise({
         // K2: the signal is aborted by the interruption.
         try: (signal) =>
           client.callTool(
-            { name: tool.name, arguments: params },
+            { name: tool.name, arguments: params, _meta: { [callKeyName]: callKey } },
             {
               signal,
               toolDefinition: tool,
@@ -148,6 +161,25 @@ export const make = Effect.fnUntraced(function* (
     })
   }
 })
+
+/** The member of a call's `_meta` that is the same for every attempt of the call, and for no other call (docs/mcp.md). */
+export const callKeyName = "turnstep/call-key"
+
+/** Takes tools that nobody could use out of the lists a server sends: to the client one of them spoils all (K4). */
+const screen = (transport: Transport, refuse: (name: string, reason: string) => void): void => {
+  const receive = transport.onmessage
+  const onmessage: Transport["onmessage"] = (message, extra) => {
+    if ("result" in message && Array.isArray(message.result["tools"])) {
+      message.result["tools"] = message.result["tools"].filter((tool: unknown) => {
+        const fault = ToolFault.of(tool)
+        if (fault !== undefined) refuse(ToolFault.nameOf(tool), fault)
+        return fault === undefined
+      })
+    }
+    receive?.(message, extra)
+  }
+  Object.assign(transport, { onmessage })
+}
 
 const open = (server: string, endpoint: Endpoint.Endpoint): Effect.Effect<Transport, McpUnavailable, Scope.Scope> => {
   if (Endpoint.isStdio(endpoint)) {

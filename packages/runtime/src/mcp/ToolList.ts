@@ -57,7 +57,8 @@ export const make = (
   server: string,
   descriptors: ReadonlyArray<Descriptor>,
   rules: Rules,
-  before: ToolList | undefined
+  before: ToolList | undefined,
+  refused: ReadonlyArray<string> = []
 ): ToolList => {
   const allowed = rules.tools === undefined ? undefined : new Set(rules.tools)
   const wanted = descriptors.filter(({ name }) => allowed?.has(name) ?? true)
@@ -79,12 +80,17 @@ export const make = (
     tools,
     digest: Canonical.digest([...tools.values()].map(({ digest }) => digest).toSorted()),
     shortened: [
+      ...refused.slice(0, mostNamed).map((fault) => `the tool ${fault}: it is left out`),
+      ...told(refused.length - Math.min(refused.length, mostNamed), "left out: their descriptions cannot be used"),
       ...told(wanted.length - usable.length, `left out: a schema may have ${limits.schema} characters`),
       ...told(usable.length - offered.length, `left out: one server may have ${limits.tools}`),
       ...told(offered.filter(isLongWinded).length, `described in more than ${limits.description} characters, and cut`)
     ]
   }
 }
+
+/** Tools that are left out with their names and faults; of more only the number is reported. */
+const mostNamed = 10
 
 const told = (tools: number, what: string): ReadonlyArray<string> =>
   tools === 0 ? [] : [`${tools} ${tools === 1 ? "tool is" : "tools are"} ${what}`]

@@ -102,7 +102,7 @@ const provided = (connection: Connection.Connection, listed: ToolList.Listed): P
 })
 
 const handler = (connection: Connection.Connection, listed: ToolList.Listed): ToolHandler => ({
-  run: Effect.fnUntraced(function* (params, _callKey, onProgress) {
+  run: Effect.fnUntraced(function* (params, callKey, onProgress) {
     yield* (listed.check?.(params) ?? Effect.void).pipe(
       Effect.mapError((description) => {
         const reason = new AiError.ToolParameterValidationError({ toolName: listed.tool.name, description })
@@ -110,7 +110,9 @@ const handler = (connection: Connection.Connection, listed: ToolList.Listed): To
       })
     )
     const result = yield* connection
-      .call(listed, params as Readonly<Record<string, unknown>>, (progress) => onProgress(Canonical.toJson(progress)))
+      .call(listed, params as Readonly<Record<string, unknown>>, callKey, (progress) =>
+        onProgress(Canonical.toJson(progress))
+      )
       .pipe(Effect.catchTag("McpAnswerLost", (lost) => Effect.fail(new OutcomeUnknown({ message: lost.message }))))
     return yield* Content.toAnswer(result)
   })
