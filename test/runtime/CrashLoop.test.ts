@@ -29,21 +29,41 @@ layer(graveyard, Stores.live)("A Turn whose owners die", (it) => {
   it.effect("is given back when as many died over it as may, and none brought it further", () =>
     Effect.gen(function* () {
       const gate = yield* Tools.gate
-      const { session, start, stop } = yield* World.withTools({ respond: () => text([gate.pass, "never"]) })
+      const { journal, session, start, stop } = yield* World.withTools({ respond: () => text([gate.pass, "never"]) })
       yield* session.send("go")
       yield* gate.reached
       yield* stop
       for (let owner = 1; owner <= TurnPlan.maxTakeovers; owner++) {
         const { sessions, stop: kill } = yield* start
-        const last = (yield* World.events(session)).length
+        const last = (yield* journal.read(session.id, { after: 0 })).length
         yield* World.until(yield* sessions.get(session.id), ({ seq, type }) => type === "worker.claimed" && seq > last)
         yield* kill
       }
       const end = yield* World.ended(yield* (yield* start).sessions.get(session.id), 1)
       assert.strictEqual(end.type === "turn.failed" ? end.data.error.code : end.type, "crash-loop")
-      const events = yield* World.events(session)
+      const events = yield* journal.read(session.id, { after: 0 })
       assert.lengthOf(World.dataOf(events, "worker.claimed"), TurnPlan.maxTakeovers)
       assert.lengthOf(World.dataOf(events, "turn.settled"), 1)
+    })
+  )
+
+  it.effect("says what it ran when it is given back", () =>
+    Effect.gen(function* () {
+      const { journal, session, start, stop, tools } = yield* World.withTools({
+        respond: () => calls([Tools.call("look", "a")])
+      })
+      tools.on("a", Effect.never)
+      yield* session.send("go")
+      yield* World.until(session, ({ type }) => type === "call.started")
+      yield* stop
+      for (let owner = 1; owner <= TurnPlan.maxTakeovers; owner++) {
+        const { sessions, stop: kill } = yield* start
+        const last = (yield* journal.read(session.id, { after: 0 })).length
+        yield* World.until(yield* sessions.get(session.id), ({ seq, type }) => type === "call.started" && seq > last)
+        yield* kill
+      }
+      const end = yield* World.ended(yield* (yield* start).sessions.get(session.id), 1)
+      assert.include(end.type === "turn.failed" ? end.data.error.message : "", "while it ran look (cal_1_1_0)")
     })
   )
 

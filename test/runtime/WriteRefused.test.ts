@@ -108,7 +108,7 @@ layer(MemoryStore.layer)("A write that is refused for good", (it) => {
       yield* pass(60)
       assert.lengthOf(world.provider.requests, 1 + TurnPlan.maxRefusals)
       assert.include(
-        (yield* World.events(world.session)).map(({ type }) => type),
+        (yield* world.journal.read(world.session.id, { after: 0 })).map(({ type }) => type),
         "turn.failed"
       )
     })

@@ -152,13 +152,20 @@ const unprepared = Effect.fail(
   })
 )
 
-const hopeless = () =>
+/** `running` are the calls that had begun and have no answer: one of them may be what the processes died of. */
+const hopeless = (running: ReadonlyArray<Call.Call>) =>
   new GivenUp({
     code: "crash-loop",
     message:
-      `The turn was taken up ${TurnPlan.maxTakeovers} times, and each time its process died before it came further. ` +
+      `The turn was taken up ${TurnPlan.maxTakeovers} times, and each time its process died before it came further` +
+      (running.length === 0 ? ". " : `, while it ran ${named(running)}. `) +
       "It is given back: look at what it was doing before you try it again."
   })
+
+const named = (calls: ReadonlyArray<Call.Call>): string => {
+  const names = calls.slice(0, 5).map(({ callId, name }) => `${name} (${callId})`)
+  return calls.length > names.length ? `${names.join(", ")} and ${calls.length - names.length} more` : names.join(", ")
+}
 
 const refused = (reason: string) =>
   new GivenUp({
@@ -185,6 +192,7 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | u
   const open = left === undefined ? [] : Ledger.openCalls(left.ledger)
   const free =
     config === undefined ? undefined : yield* Approval.free(config, owner.sessionId, open, owner.state.window)
+  const now = yield* Clock.currentTimeMillis
   yield* owner.decide(({ turn }) => {
     if (turn === undefined || turn.cancelling !== undefined) return []
     if (config !== undefined)
@@ -192,12 +200,20 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | u
     // By the tools as they are now: nothing runs unasked that the former owner would have run.
     const refusalOf = ({ callId, name }: Call.Call) =>
       Consent.refusal(name, config?.policies.get(name) ?? {}, { isFree: free?.has(callId) })
-    const recovery = config === undefined ? [] : Ledger.recovery(turn.ledger, refusalOf, toAsk)
+    // What there is no time for any more is not begun again: it would be stopped at once, in the middle of its effects.
+    const isLate = turn.limits.deadline !== undefined && turn.limits.deadline <= now
+    if (isLate) toAsk = new Set()
+    const recovery =
+      config === undefined
+        ? []
+        : isLate
+          ? Ledger.receipts(turn.ledger, "lost")
+          : Ledger.recovery(turn.ledger, refusalOf, toAsk)
     const facts = TurnPlan.takeUp(turn, owner.wasLeft, recovery)
     isHopeless = facts === undefined
     return facts ?? []
   })
-  if (isHopeless) return yield* hopeless()
+  if (isHopeless) return yield* hopeless(open.filter(({ attempt }) => attempt > 0))
   return toAsk
 })
 

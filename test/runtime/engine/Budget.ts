@@ -156,12 +156,15 @@ export const suite = (it: It): void => {
       Effect.gen(function* () {
         const gate = yield* Tools.gate
         const { journal, session, start, stop, tools } = yield* World.withTools({
-          respond: (request) => (isHandBack(request) ? text("over") : calls([Tools.call("pay", "slow")])),
+          respond: (request) =>
+            isHandBack(request) ? text("over") : calls([Tools.call("pay", "slow"), Tools.call("put", "again")]),
           policy: { maxDuration: Duration.seconds(1) }
         })
+        const other = yield* Tools.gate
         tools.on("slow", Effect.as(gate.pass, "late"))
+        tools.on("again", Effect.as(other.pass, "late"))
         yield* session.send("go")
-        yield* gate.reached
+        yield* Effect.all([gate.reached, other.reached])
         yield* stop
         // The time goes on while nobody has the Turn.
         const [started] = World.dataOf(yield* journal.read(session.id, { after: 0 }), "turn.started")
@@ -170,6 +173,8 @@ export const suite = (it: It): void => {
         yield* Effect.sleep(Math.max(0, left))
         const next = yield* (yield* start).sessions.get(session.id)
         assert.deepInclude((yield* World.ended(next, 1)).data, { limit: "time", steps: 1 })
+        // What may run again is not begun where there is no time for it.
+        assert.lengthOf(tools.started, 2)
       })
     )
 
