@@ -665,6 +665,63 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "    yield* checkWritable(path, real)\n",
     put: "",
     suites: ["test/runtime/tools/ProtectedPath.test.ts"]
+  },
+  // The wires of models
+  {
+    name: "merged-calls",
+    does: "a call of another name is taken for the rest of the one before it",
+    file: "packages/runtime/src/model/openai/ToolCallSlots.ts",
+    find: "if (isBlank(slot.text)) slot.needsArguments = true // C3",
+    put: "if (isBlank(slot.text)) slot.needsArguments = false",
+    suites: ["test/runtime/model/ToolCallPieces.test.ts"]
+  },
+  {
+    name: "foreign-signature",
+    does: "what one model has signed is sent to another",
+    file: "packages/core/src/history/codecs/ChatOpaque.ts",
+    find: "kept.issuer === undefined || kept.issuer === issuer",
+    put: "true",
+    suites: ["test/runtime/model/OpenAiChatMessages.test.ts"]
+  },
+  {
+    name: "lost-signature",
+    does: "what a provider has signed does not come back to it",
+    file: "packages/runtime/src/ModelAnswer.ts",
+    find: "  if (entries.length === 0) return options\n",
+    put: "  return options\n",
+    suites: ["test/runtime/model/OpaqueBridge.test.ts"]
+  },
+  {
+    name: "crowded-answer",
+    does: "an answer of a model may have as many calls as it likes",
+    file: "packages/runtime/src/AnswerBudget.ts",
+    find: "if (count > limits.parts) return",
+    put: "if (count > Infinity) return",
+    suites: ["test/runtime/AnswerBudget.test.ts"]
+  },
+  {
+    name: "silent-answer",
+    does: "signs of life are taken for progress",
+    file: "packages/runtime/src/AnswerBudget.ts",
+    find: 'return part.delta !== ""',
+    put: "return true",
+    suites: ["test/runtime/AnswerBudget.test.ts"]
+  },
+  {
+    name: "empty-account",
+    does: "an empty account is asked again like a rate limit",
+    file: "packages/runtime/src/model/ProviderRefusal.ts",
+    find: "  if (spent.some((sentence) => sentence.test(text))) return true\n",
+    put: "",
+    suites: ["test/runtime/model/Refusals.test.ts"]
+  },
+  {
+    name: "unfinished-answer",
+    does: "an answer without a finish reason is taken for a whole one",
+    file: "packages/runtime/src/model/openai/ChatDecoder.ts",
+    find: "finishReason === undefined && (tellsFinish || !done)",
+    put: "finishReason === undefined && !done",
+    suites: ["test/runtime/model/OpenAiChatQuirks.test.ts"]
   }
 ]
 
