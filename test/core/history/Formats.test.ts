@@ -20,6 +20,25 @@ describe("OpenAI Chat", () => {
     assert.deepStrictEqual(changes[0]?.dropped, [orphan])
   })
 
+  it("demands DeepSeek's reasoning on every answer of a round with calls, and takes an empty one", () => {
+    const answer = { role: "tool", tool_call_id: "c1", content: "x" }
+    const history = (first: object, last: object) => [
+      user("q"),
+      { role: "assistant", content: null, tool_calls: [call], ...first },
+      answer,
+      { role: "assistant", content: "a", ...last },
+      user("n")
+    ]
+    const context = { profile: "deepseek", thinking: true } as const
+    const missing = "error REASONING_REQUIRED_MISSING"
+    assert.deepStrictEqual(lines("openai-chat", history({}, {}), context), [`${missing} /1`, `${missing} /3`])
+    const half = history({ reasoning_content: "hm" }, {})
+    assert.deepStrictEqual(lines("openai-chat", half, context), [`${missing} /3`])
+    const whole = history({ reasoning_content: "hm" }, { reasoning_content: "" })
+    assert.isEmpty(lines("openai-chat", whole, context))
+    assert.isEmpty(lines("openai-chat", history({}, {}), { profile: "deepseek", thinking: false }))
+  })
+
   it("mints no id that the history has", () => {
     const taken = { ...call, id: "call00001" }
     const blank = { ...call, id: "", function: { name: "ls", arguments: '{"all":true}' } }

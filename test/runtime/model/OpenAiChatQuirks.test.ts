@@ -379,6 +379,19 @@ describe("OpenAiChat on servers with quirks", () => {
     })
   )
 
+  it.live("fails on a response that is nested without end", () =>
+    Effect.gen(function* () {
+      const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
+      for (const member of [
+        `"extra_content":{"a":${deep}}`,
+        `"tool_calls":[{"index":0,"function":{"arguments":${deep}}}]`
+      ]) {
+        const { error } = yield* readFailure([`data: {"choices":[{"delta":{${member}}}]}\n\n`, ...sse(...end())])
+        assert.strictEqual(error.reason._tag, "InvalidResponseError")
+      }
+    })
+  )
+
   it.live("ends at [DONE] although the server keeps the connection open", () =>
     Effect.gen(function* () {
       const provider = yield* StrictProvider.make({

@@ -101,6 +101,8 @@ const make = Effect.fn("OpenAiChat.make")(function* (
           }
           const finish = parts.at(-1)
           if (finish?.type === "finish") CallSpan.annotate(request, provider, options.model, finish)
+          const { refused } = concessions.current()
+          if (ending !== undefined && refused.size > 0) request.span.attribute(leftOut, [...refused])
           tell(parts, ending && { error: undefined })
         }
       )
@@ -132,6 +134,9 @@ export const layer = (
   options: Options
 ): Layer.Layer<LanguageModel.LanguageModel | Model.ProviderName | Model.ModelName> =>
   Model.make(options.provider ?? "openai", options.model, Layer.effectContext(make(options)))
+
+/** Names the fields that the server has refused, and that were left out. */
+const leftOut = "turnstep.request.left_out"
 
 /** DeepSeek, Kimi and Zhipu switch thinking off by a field of the body; nothing is issued or demanded then. */
 const isThinkingOff = ({ settings }: Options): boolean => {

@@ -9,6 +9,7 @@
  *   that the next request finds it; a server that keeps it open after `[DONE]` is
  *   not waited for.
  * - K3. A refusal of an optional field is no ending: the request is sent again without it.
+ * - K4. What no decoder can read, such as JSON nested without end, ends the call and not the process.
  */
 import * as AiError from "effect/ai/AiError"
 import * as AnswerSize from "../AnswerSize.ts"
@@ -62,8 +63,17 @@ export const start = (
 
   const settle = (): void => end(last, undefined)
 
-  /** Takes payloads; with `isLast` the response has nothing more to say. */
+  /** Takes payloads; with `isLast` the response has nothing more to say. K4. */
   const take = (payloads: ReadonlyArray<string>, isLast: boolean): void => {
+    try {
+      decode(payloads, isLast)
+    } catch (cause) {
+      const description = `the response cannot be read: ${connection.scrub(String(cause)).slice(0, 200)}`
+      end([], new AiError.InvalidResponseError({ description }))
+    }
+  }
+
+  const decode = (payloads: ReadonlyArray<string>, isLast: boolean): void => {
     const parts: Array<ChatPart> = []
     let fault: ChatDecoder.Fault | undefined
     for (const payload of payloads) {

@@ -145,6 +145,7 @@ const place = (slots: Array<Slot>, piece: Piece): Slot | undefined => {
   return made
 }
 
+/** The call a piece is most likely a part of, by its place, its id or its name. */
 const candidate = (slots: ReadonlyArray<Slot>, { id, index, name, text }: Piece): Slot | undefined => {
   const likeliest = (among: ReadonlyArray<Slot>): Slot | undefined =>
     among.findLast((slot) => slot.name === name) ?? among.at(-1)
@@ -169,7 +170,7 @@ const candidate = (slots: ReadonlyArray<Slot>, { id, index, name, text }: Piece)
 }
 
 /**
- * How a piece stands to the call it may belong to. `either`: the call so far may be whole or not, so the piece begins another
+ * Relation of a piece to the call it may belong to. `either`: the call so far may be whole or not, so the piece begins another
  * one and the call is unclear. `again`: a whole call came twice, or is meant twice; the second one is unclear.
  */
 const relationOf = (slot: Slot, piece: Piece): "same" | "another" | "either" | "again" => {
@@ -217,37 +218,46 @@ const objectScan = (): ObjectScan => {
   let depth = 0
   let isInText = false
   let isEscaped = false
+  let hasMembers = false
   let state: "before" | "in" | "whole" | "over" = "before"
-  let length = 0
-  const step = (char: string): void => {
+  const inside = (code: number): void => {
     if (isInText) {
       if (isEscaped) isEscaped = false
-      else if (char === "\\") isEscaped = true
-      else if (char === '"') isInText = false
+      else if (code === backslash) isEscaped = true
+      else if (code === quote) isInText = false
       return
     }
-    if (char === '"') isInText = true
-    else if (char === "{" || char === "[") depth++
-    else if ((char === "}" || char === "]") && --depth === 0) state = "whole"
+    if (code === closingBrace || code === closingBracket) {
+      if (--depth === 0) state = "whole"
+      return
+    }
+    hasMembers = true
+    if (code === quote) isInText = true
+    else if (code === openingBrace || code === openingBracket) depth++
   }
   return {
     take: (text) => {
-      for (const char of text) {
-        if (state === "in") {
-          if (!blank.test(char)) length++
-          step(char)
-        } else if (!blank.test(char)) {
-          state = state === "before" && char === "{" ? "in" : "over"
-          if (state === "in") depth = length = 1
-        }
+      for (let at = 0; at < text.length; at++) {
+        const code = text.charCodeAt(at)
+        if (isSpace(code) && !isInText) continue
+        if (state === "in") inside(code)
+        else if (state === "before" && code === openingBrace) {
+          state = "in"
+          depth = 1
+        } else state = "over"
       }
     },
     isWhole: () => state === "whole",
-    isBlank: () => state === "whole" && length === 2
+    isBlank: () => state === "whole" && !hasMembers
   }
 }
 
-const blank = /\s/
+const [quote, backslash, openingBrace, closingBrace, openingBracket, closingBracket] = [
+  0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0x5d
+]
+
+/** The blanks of JSON. */
+const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
 const read = (delta: unknown): Piece | undefined => {
   if (typeof delta !== "object" || delta === null) return undefined
