@@ -7,6 +7,7 @@
  * - F2. After `end` no fault strikes any more.
  */
 import * as CrashPoint from "@turnstep/core/CrashPoint"
+import type { Type } from "@turnstep/core/TurnEvent"
 import type { Dice } from "./Dice.ts"
 import type { World } from "./World.ts"
 
@@ -18,6 +19,8 @@ export const most = 3
  * - `kill-in-store`: the process ends inside an operation of storage, after it happened and before it is answered
  * - `fail-before`, `fail-after`: storage fails, and the operation has not happened, or it has
  * - `outage`: every operation of storage fails for a while
+ * - `refuse`: storage refuses every write of one type of fact, for a while or for good; reads and other writes pass
+ * - `deaf`: every read of storage fails for a while; writes pass
  * - `stop`: the process is stopped inside an operation, for less than its lease or for longer
  * - `steal`: the process is taken for dead although it lives
  * - `shutdown`: the process is told to end
@@ -25,7 +28,8 @@ export const most = 3
 export type Fault =
   | { readonly kind: "kill"; readonly where: "any" | CrashPoint.Boundary; readonly cut: CrashPoint.Cut; nth: number }
   | { readonly kind: "kill-in-store" | "fail-before" | "fail-after"; nth: number }
-  | { readonly kind: "outage" | "stop"; nth: number; readonly millis: number }
+  | { readonly kind: "outage" | "deaf" | "stop"; nth: number; readonly millis: number }
+  | { readonly kind: "refuse"; nth: number; readonly millis: number; readonly type: Type }
   | { readonly kind: "steal" | "shutdown"; nth: number }
 
 export type AtStore = Exclude<Fault, { readonly kind: "kill" }>
@@ -93,6 +97,9 @@ const atPlace = (dice: Dice, seed: number): Fault => {
   return { kind: "kill", where: boundary, cut, nth: Number(dice.weighted({ 1: 6, 2: 2, 3: 1 })) }
 }
 
+/** Facts that a full disk, a missing grant or a limit of size may keep out, while smaller ones pass. */
+const refusable = ["turn.started", "call.requested", "call.completed", "step.completed", "turn.completed"] as const
+
 const one = (dice: Dice): Fault => {
   const kind = dice.weighted({
     kill: 3,
@@ -100,6 +107,8 @@ const one = (dice: Dice): Fault => {
     "fail-before": 2,
     "fail-after": 2,
     outage: 1,
+    deaf: 1,
+    refuse: 2,
     stop: 2,
     steal: 2,
     shutdown: 2
@@ -109,6 +118,12 @@ const one = (dice: Dice): Fault => {
   switch (kind) {
     case "kill":
       return { kind, where: "any", cut: "after-ack", nth }
+    case "refuse": {
+      const type = dice.pick(refusable)
+      return { kind, nth, type, millis: dice.pick([3_000, 20_000, Infinity]) }
+    }
+    case "deaf":
+      return { kind, nth, millis: dice.between(100, 20_000) }
     case "outage":
       return { kind, nth, millis: dice.between(100, 20_000) }
     case "stop":

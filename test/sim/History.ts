@@ -53,8 +53,11 @@ export interface Figures {
 
 const sessionId = Schema.decodeSync(Ids.SessionId)("sim")
 
-/** How long a session with work may go without a new event, in milliseconds: a tool's minute, a lease, a sweep, an idle owner (H3). */
-const patience = 180_000
+/**
+ * How long a session with work may go without a new event, in milliseconds: the longest that one is left alone whose writes
+ * storage refused, and then a tool's minute, a lease, a sweep (H3).
+ */
+const patience = 420_000
 
 /** Tasks after which a world is called busy: a history has some thousand. */
 const taskLimit = 30_000
@@ -108,6 +111,7 @@ export const run = (seed: number): Report => {
         }
         yield* acts
         faults.end()
+        store.heal()
         yield* comeToRest(room)
       }),
       Scope.Scope,

@@ -4,7 +4,18 @@ import * as Batch from "./Batch.ts"
 import * as Faults from "./Faults.ts"
 
 /** What a suite of histories must have in it to say anything. */
-const faults = ["kill", "kill-in-store", "fail-before", "fail-after", "outage", "stop", "steal", "shutdown"]
+const faults = [
+  "kill",
+  "kill-in-store",
+  "fail-before",
+  "fail-after",
+  "outage",
+  "deaf",
+  "refuse",
+  "stop",
+  "steal",
+  "shutdown"
+]
 const events = ["inbox.moved", "inbox.returned", "worker.claimed", "call.completed", "call.receipt"]
 const ends = ["turn.completed", "turn.exhausted", "turn.tripped", "turn.cancelled", "turn.failed"]
 

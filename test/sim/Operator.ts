@@ -9,6 +9,7 @@
 import { CrashPoint } from "@turnstep/core/CrashPoint"
 import * as SpillStore from "@turnstep/core/SpillStore"
 import type * as Agent from "@turnstep/runtime/Agent"
+import * as CallRoom from "@turnstep/runtime/CallRoom"
 import * as Runtime from "@turnstep/runtime/Runtime"
 import { Sessions } from "@turnstep/runtime/Session"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -105,7 +106,11 @@ const start = Effect.fnUntraced(function* (room: Room, name: string) {
       Effect.suspend(() =>
         faults.atPlace(boundary, cut) ? Effect.andThen(Effect.sync(host.kill), Effect.never) : Effect.void
       )
-    ).pipe(Context.add(Logger.CurrentLoggers, new Set([loggerOf(host, witness, world.note)])))
+    ).pipe(
+      // Every process has a room of its own; what died in one takes no place in another.
+      Context.add(CallRoom.CallRoom, CallRoom.make(CallRoom.defaultAtOnce)),
+      Context.add(Logger.CurrentLoggers, new Set([loggerOf(host, witness, world.note)]))
+    )
   )
   const service = { ...room, host, dice: room.dice.fork() }
   const needs = Layer.mergeAll(

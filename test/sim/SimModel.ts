@@ -7,6 +7,7 @@
  * - M2. A response that is accepted is never asked for again; under one claim a response is asked for once more only
  *   after a failure.
  * - M3. Now and then it goes in circles: it asks again for what brought nothing new.
+ * - M5. A step is asked for a bounded number of times, whatever storage refuses and however many owners it has.
  * - M4. What the model was asked when its answer was accepted is what the log says it was asked (`Witness.answered`).
  */
 import * as AiError from "effect/ai/AiError"
@@ -26,6 +27,9 @@ import type { Witness } from "./Witness.ts"
 import type { Host, World } from "./World.ts"
 
 type Part = Response.StreamPartEncoded
+
+/** Refusals a step may meet, owners that may die over it, and what two processes forget (M5). */
+const mostRequests = 10
 
 /** What was drawn: parts that arrive one chunk after the other, and how the stream ends. */
 interface Script {
@@ -63,6 +67,12 @@ export const make = (options: {
     if (requests > 1 + (witness.failures.get(key) ?? 0)) {
       witness.violate(`answer ${answers + 1} is asked for ${requests} times under one claim (M2)`)
     }
+    const step = `step ${window.length}`
+    const inAll = (witness.requests.get(step) ?? 0) + 1
+    witness.requests.set(step, inAll)
+    if (inAll > mostRequests + (witness.failures.get(step) ?? 0)) {
+      witness.violate(`answer ${answers + 1} is asked for ${inAll} times by all owners (M5)`)
+    }
     world.note(`${host.name} asks for answer ${answers + 1} (${String(toolChoice)})`)
     return key
   }
@@ -82,7 +92,14 @@ export const make = (options: {
               }
             : draw(dice, request.toolChoice !== "none" || dice.chance(0.1), witness)
         // Counted before it is seen, so that the engine may react at once.
-        if (script.failure !== undefined) witness.failures.set(key, (witness.failures.get(key) ?? 0) + 1)
+        if (script.failure !== undefined) {
+          for (const asked of [
+            key,
+            `step ${request.prompt.content.length - (request.toolChoice === "none" ? 2 : 1)}`
+          ]) {
+            witness.failures.set(asked, (witness.failures.get(asked) ?? 0) + 1)
+          }
+        }
         return play(script)
       })
   })

@@ -17,7 +17,7 @@ import { Journal, type Write } from "@turnstep/core/Journal"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
 import * as SessionState from "@turnstep/core/SessionState"
 import { SessionClaimed } from "@turnstep/core/TurnError"
-import type { TurnEvent } from "@turnstep/core/TurnEvent"
+import type { TurnEvent, Type } from "@turnstep/core/TurnEvent"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -56,6 +56,8 @@ export interface SimStore {
   /** The fence a process got last; 0 when it never had one. */
   readonly fenceOf: (host: Host) => number
   readonly memory: Journal["Service"]
+  /** Takes and gives everything again. */
+  readonly heal: () => void
 }
 
 export const make = Effect.fnUntraced(function* (options: {
@@ -78,6 +80,9 @@ export const make = Effect.fnUntraced(function* (options: {
   const events: Array<TurnEvent> = []
   const authors: Array<Author | undefined> = []
   const fences = new Map<string, number>()
+  /** Types that are refused, and until when; until when each process reads nothing. */
+  const refusals = new Map<Type, number>()
+  const deaf = new Map<string, number>()
   const outages = new Map<string, { readonly from: number; readonly until: number }>()
   /** After which event a fence is stale (S2). */
   const claimedAt: Array<{ readonly fence: number; readonly seq: number }> = []
@@ -138,6 +143,12 @@ export const make = Effect.fnUntraced(function* (options: {
         case "outage":
           outages.set(host.name, { from: world.now(), until: world.now() + fault.millis })
           return Effect.die(new StorageAway("outage"))
+        case "deaf":
+          deaf.set(host.name, world.now() + fault.millis)
+          return Effect.void
+        case "refuse":
+          refusals.set(fault.type, world.now() + fault.millis)
+          return Effect.void
         case "fail-before":
           return Effect.die(new StorageAway("before"))
         case "stop":
@@ -186,6 +197,9 @@ export const make = Effect.fnUntraced(function* (options: {
         host,
         Effect.suspend(() => {
           options.beforeWrite()
+          if (write.facts.some(({ type }) => (refusals.get(type) ?? 0) > world.now())) {
+            return Effect.die(new StorageAway("refused"))
+          }
           return Effect.tap(memory.append(write), (written) => Effect.sync(() => witnessed(host, write.fence, written)))
         }).pipe(Effect.onError(() => Effect.sync(() => refused(host, write))))
       ),
@@ -196,7 +210,13 @@ export const make = Effect.fnUntraced(function* (options: {
           Effect.sync(() => witnessed(host, undefined, admitted.events))
         )
       ),
-    read: (id, page) => through(host, memory.read(id, page)),
+    read: (id, page) =>
+      through(
+        host,
+        Effect.suspend(() =>
+          (deaf.get(host.name) ?? 0) > world.now() ? Effect.die(new StorageAway("deaf")) : memory.read(id, page)
+        )
+      ),
     resultOf: (id, callId) => through(host, memory.resultOf(id, callId)),
     heads: (ids) => Effect.suspend(() => (isAway(host) ? Effect.die(new StorageAway("outage")) : memory.heads(ids))),
     summary: memory.summary,
@@ -261,7 +281,11 @@ export const make = Effect.fnUntraced(function* (options: {
     },
     isOwner: (host) => owner?.host === host && owner.fence === fences.get(host.name),
     fenceOf: (host) => fences.get(host.name) ?? 0,
-    memory
+    memory,
+    heal: () => {
+      refusals.clear()
+      deaf.clear()
+    }
   }
   return store
 })
