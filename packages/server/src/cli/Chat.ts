@@ -8,6 +8,8 @@
  * - C3. Without a terminal the lines are sent one after the other, each when the Turn before has ended.
  * - C4. A lost connection is taken up again after the last event that was shown; a server that is away is told once.
  * - C5. Cancelling takes back what was typed for the Turn and not read yet: stop means stop.
+ * - C6. At a terminal nothing that fails ends the chat: a line that could not be sent is there again, and sending it again is
+ *   no second message. A pipe cannot be asked: there the command fails.
  */
 import type { ItemId, SessionId, TurnId } from "@turnstep/core/Ids"
 import * as Console from "effect/Console"
@@ -16,6 +18,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Option from "effect/Option"
@@ -62,13 +65,16 @@ export const command = Command.make(
     },
     Effect.scoped,
     Effect.catchTag("ServerUnusable", (error) => Connection.report(Effect.fail(error))),
-    Effect.provide(FetchHttpClient.layer)
+    Effect.provide([FetchHttpClient.layer, SecureRandom.layerWebCrypto])
   )
 ).pipe(
   Command.withDescription(
     "Talk to a session. Enter steers the running turn or starts one; Ctrl-C cancels it, and again leaves; /help is the model's to answer."
   )
 )
+
+/** Bytes of a message at the most: a request takes 1 MiB with what stands around the text. */
+const mostBytes = 1024 * 1024 - 1024
 
 /** As it came over the wire. */
 const encode = Schema.encodeSync(StreamEvent)
@@ -113,7 +119,8 @@ const greet = (connection: Open, keyboard: Keyboard.Keyboard, id: SessionId) =>
     ].join("\n")
   )
 
-const talk = Effect.fnUntraced(function* (
+/** Sends what is typed and shows what happens, until the input ends; the verdict on the last Turn. */
+export const talk = Effect.fnUntraced(function* (
   connection: Open,
   keyboard: Keyboard.Keyboard,
   session: Entered,
@@ -122,6 +129,7 @@ const talk = Effect.fnUntraced(function* (
 ) {
   const { baseUrl, client } = connection
   const screen = Transcript.make()
+  const notice = (text: string) => Effect.sync(() => keyboard.notice(text))
   const idle = yield* Latch.make(session.activeTurn === undefined)
   /** Steers of ours that wait to be read. */
   const steers = new Set<ItemId>()
@@ -149,7 +157,7 @@ const talk = Effect.fnUntraced(function* (
     Effect.tapError(() => {
       if (isAway) return Effect.void
       isAway = true
-      return Console.error(`(${baseUrl} does not answer; trying again)`)
+      return notice(`(${baseUrl} does not answer; trying again)`)
     }),
     Effect.tap(() => Effect.sync(() => (isAway = false))),
     Effect.flatMap(({ stream }) =>
@@ -164,20 +172,40 @@ const talk = Effect.fnUntraced(function* (
     Effect.repeat(Schedule.spaced("500 millis"))
   )
 
+  const random = yield* SecureRandom.SecureRandom
+  /** The text that could not be sent, with its key: sent again, it is the same message. */
+  let unsent: { readonly text: string; readonly key: string } | undefined
+
   const send = (text: string, delivery: "auto" | "follow-up") =>
     Effect.gen(function* () {
+      const size = Buffer.byteLength(text)
+      if (size > mostBytes) {
+        return yield* new Connection.ServerUnusable({
+          problem: `A message has ${mostBytes} bytes at the most, and this one has ${size}.`,
+          advice: "Put the text into a file of the workspace, or send it in parts."
+        })
+      }
+      const key = unsent?.text === text ? unsent.key : yield* random.uuidV7()
+      unsent = { text, key }
       idle.closeUnsafe()
-      const admitted = yield* client.inbox.send({
-        params: { session: session.id },
-        headers: {},
-        payload: { text, delivery }
-      })
+      const admitted = yield* client.inbox
+        .send({ params: { session: session.id }, headers: { "idempotency-key": key }, payload: { text, delivery } })
+        .pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
+      unsent = undefined
       if (admitted.effect === "steering") steers.add(admitted.item.id)
       if (admitted.effect === "started" || isJson) return
-      yield* Console.error(
-        `↳ ${admitted.item.id} ${admitted.effect === "steering" ? `steers ${admitted.turnId}` : "waits"}`
-      )
-    }).pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
+      yield* notice(`↳ ${admitted.item.id} ${admitted.effect === "steering" ? `steers ${admitted.turnId}` : "waits"}`)
+    })
+
+  /** C6 */
+  const sendTyped = (text: string) =>
+    Effect.catch(send(text, "auto"), ({ message }) =>
+      Effect.sync(() => {
+        if (running === undefined) idle.openUnsafe()
+        keyboard.notice(`(not sent: ${message} Enter tries again.)`)
+        keyboard.restore(text)
+      })
+    )
 
   // C5
   const takeBack = Effect.suspend(() =>
@@ -199,17 +227,22 @@ const talk = Effect.fnUntraced(function* (
       if (stroke._tag === "Interrupt") {
         if (running === undefined || isCancelling === running) return
         isCancelling = running
-        yield* cancel(running)
+        const cancelled = yield* Effect.result(cancel(running))
+        if (cancelled._tag === "Failure") {
+          if (!keyboard.isPerson) return yield* cancelled.failure
+          isCancelling = undefined
+          yield* notice(`(not cancelled: ${cancelled.failure.message})`) // C6
+        }
         continue
       }
       if (stroke.text.trim() === "") keyboard.prompt()
-      else if (keyboard.isPerson) yield* send(stroke.text, "auto")
+      else if (keyboard.isPerson) yield* sendTyped(stroke.text)
       else yield* Effect.andThen(idle.await, send(stroke.text, "follow-up")) // C3
     }
   })
 
   const following = yield* Effect.forkChild(follow)
-  if (firstText.trim() !== "") yield* send(firstText, "auto")
+  if (firstText.trim() !== "") yield* keyboard.isPerson ? sendTyped(firstText) : send(firstText, "auto")
   else keyboard.prompt()
   yield* Effect.onInterrupt(listen, () => (running === undefined ? Effect.void : Effect.ignore(cancel(running))))
   yield* Fiber.interrupt(following)

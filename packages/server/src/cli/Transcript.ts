@@ -26,6 +26,11 @@ export const render = (screen: Screen, event: StreamEvent): string => {
     case "step.reset":
       screen.shown = 0
       return event.type === "step.reset" ? line(screen, `(the answer starts again: ${event.data.reason})`) : ""
+    case "model.retrying": {
+      const { attempt, attempts, reason, waitMs } = event.data
+      const wait = Math.ceil(waitMs / 1000)
+      return line(screen, `(the model failed: ${clean(reason.message)} Attempt ${attempt} of ${attempts} in ${wait} s)`)
+    }
     case "delta":
       if (event.data.channel !== "text") return ""
       return speak(screen, event.data.delta.slice(Math.max(0, screen.shown - event.data.offset)))
