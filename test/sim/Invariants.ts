@@ -59,9 +59,11 @@ const withdrawals = (told: LogRules.Told, witness: Witness) => {
 const cancellations = (events: ReadonlyArray<TurnEvent>, witness: Witness) => {
   for (const { state, turnId } of witness.cancellations) {
     const isThere = events.some((event) =>
-      state === "cancelling"
-        ? event.type === "turn.cancelling" && event.data.turnId === turnId
-        : isTerminal(event) && event.data.turnId === turnId
+      state === "returned"
+        ? event.type === "inbox.returned" && event.data.reason === "cancelled"
+        : state === "cancelling"
+          ? event.type === "turn.cancelling" && event.data.turnId === turnId
+          : isTerminal(event) && event.data.turnId === turnId
     )
     if (!isThere) witness.violate(`${turnId} was said to be ${state}, and the log does not say so (I2)`)
   }

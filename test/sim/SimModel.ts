@@ -7,9 +7,10 @@
  * - M2. A response that is accepted is never asked for again; under one claim a response is asked for once more only
  *   after a failure.
  * - M3. Now and then it goes in circles: it asks again for what brought nothing new.
- * - M5. A step is asked for a bounded number of times, whatever storage refuses and however many owners it has.
+ * - M5. A step is asked for a bounded number of times, whatever storage refuses: each fault may cost it one request more.
  * - M4. What the model was asked when its answer was accepted is what the log says it was asked (`Witness.answered`).
  */
+import * as TurnPlan from "@turnstep/core/TurnPlan"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
@@ -20,6 +21,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { Dice } from "./Dice.ts"
+import type { Faults } from "./Faults.ts"
 import * as PromptContract from "./PromptContract.ts"
 import type { SimStore } from "./SimStore.ts"
 import * as SimTools from "./SimTools.ts"
@@ -27,9 +29,6 @@ import type { Witness } from "./Witness.ts"
 import type { Host, World } from "./World.ts"
 
 type Part = Response.StreamPartEncoded
-
-/** Refusals a step may meet, owners that may die over it, and what two processes forget (M5). */
-const mostRequests = 10
 
 /** What was drawn: parts that arrive one chunk after the other, and how the stream ends. */
 interface Script {
@@ -44,10 +43,11 @@ export const make = (options: {
   readonly world: World
   readonly dice: Dice
   readonly store: SimStore
+  readonly faults: Faults
   readonly witness: Witness
   readonly host: Host
 }): Effect.Effect<LanguageModel.LanguageModel> => {
-  const { dice, host, store, witness, world } = options
+  const { dice, faults, host, store, witness, world } = options
 
   /** Judges a request and returns the key it is billed under (M1, M2). */
   const judge = ({ prompt, toolChoice }: LanguageModel.ProviderOptions): string => {
@@ -70,7 +70,7 @@ export const make = (options: {
     const step = `step ${window.length}`
     const inAll = (witness.requests.get(step) ?? 0) + 1
     witness.requests.set(step, inAll)
-    if (inAll > mostRequests + (witness.failures.get(step) ?? 0)) {
+    if (inAll > TurnPlan.maxRefusals + faults.struck() + (witness.failures.get(step) ?? 0)) {
       witness.violate(`answer ${answers + 1} is asked for ${inAll} times by all owners (M5)`)
     }
     world.note(`${host.name} asks for answer ${answers + 1} (${String(toolChoice)})`)
