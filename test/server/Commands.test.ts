@@ -49,6 +49,10 @@ layer(NodeServices.layer, { excludeTestServices: true })("The command line", (it
         assert.include(shown.stdout, "red")
         assert.notInclude(shown.stdout, "\u001b")
       }
+      assert.match(
+        (yield* run(server, "sessions", "show", "s")).stdout,
+        /trn_1 {2}completed {2}\(\d+ tokens in, \d+ out\)/
+      )
     }).pipe(Effect.scoped)
   )
 

@@ -43,6 +43,16 @@ const ls = Command.make(
   )
 ).pipe(Command.withDescription("List sessions, newest first"))
 
+/** The tokens of a Turn, and what they cost where that is known. */
+const spent = ({ cost, usage }: Pick<TurnView, "cost" | "usage">): string => {
+  const part = (count: number | undefined, what: string) => (count === undefined ? [] : [`${count} ${what}`])
+  const of = (parts: ReadonlyArray<string>) => (parts.length === 0 ? "" : ` (${parts.join(", ")})`)
+  const cache = [...part(usage.cachedInputTokens, "from cache"), ...part(usage.cacheWriteTokens, "to cache")]
+  const input = `${usage.inputTokens} tokens in${of(cache)}`
+  const output = `${usage.outputTokens} out${of(part(usage.reasoningTokens, "reasoning"))}`
+  return [input, output, ...(cost === undefined ? [] : [`cost ${Number(cost.toPrecision(4))}`])].join(", ")
+}
+
 const show = Command.make(
   "show",
   {
@@ -61,8 +71,10 @@ const show = Command.make(
       ]).pipe(Effect.mapError((error) => Connection.explain(baseUrl, error)))
       if (options.json) return yield* print(Shown, { session, turns, messages })
       yield* Console.log(table([session]))
-      for (const { error, id, state } of turns) {
-        yield* Console.log(clean(`${id}  ${state}${error === undefined ? "" : `: ${error.message} [${error.code}]`}`))
+      for (const turn of turns) {
+        const { error, id, state } = turn
+        const why = error === undefined ? "" : `: ${error.message} [${error.code}]`
+        yield* Console.log(clean(`${id}  ${state}${why}  (${spent(turn)})`))
       }
       for (const message of messages) {
         const text = message.parts.map((part) =>
@@ -75,7 +87,9 @@ const show = Command.make(
         const answers = (message.answers ?? []).map(
           ({ name, result }) => `[${name} gave ${typeof result === "string" ? result : JSON.stringify(result)}]`
         )
-        yield* Console.log(clean(`\n${message.role}: ${[...text, ...answers].join("\n")}`))
+        yield* Console.log(
+          clean(`\n${message.role}: ${[...text, ...answers].filter((line) => line !== "").join("\n")}`)
+        )
       }
     },
     Connection.report,
