@@ -259,6 +259,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     put: "if (results.length > 0 ||",
     suites: ["test/core/ToolOutput.test.ts"]
   },
+  {
+    name: "reserve",
+    does: "a Turn whose time is over waits for the words of its model for ever",
+    file: "packages/runtime/src/Turn.ts",
+    find: "(isTimed ? Effect.timeoutOption(asked, reserve) : Effect.asSome(asked))",
+    put: "([isTimed].length > 1 ? Effect.timeoutOption(asked, reserve) : Effect.asSome(asked))",
+    suites: ["test/runtime/Reserve.test.ts"]
+  },
   // What nobody may run unasked, and what a stopped tool leaves
   {
     name: "unasked",

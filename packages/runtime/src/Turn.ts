@@ -219,7 +219,7 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | u
 
 /** Steps until the Turn is closed, or told to stop. What to do next is read off the state, so a recovered Turn needs no other path. */
 const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
-  const { owner, config, unrecorded } = context
+  const { owner, config, hub, unrecorded } = context
   let saved: Effect.Effect<void, WriteError> = Effect.void
   for (;;) {
     const turn = owner.state.turn
@@ -231,9 +231,9 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
       const response = yield* beforeDeadline(turn, Step.ask(context, turn, saved, undefined))
       if (Option.isNone(response)) {
         yield* saved
-        return yield* end(owner, { type: "exhausted", limit: "time" }, (_, open) =>
-          Accept.handBack(open, TurnPlan.reasonToEnd(open, "time"))
-        )
+        // What was shown of the answer is void: the step ends with the hand-back, for which the time has a reserve (A5).
+        hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step: turn.step.step, reason: "time" })
+        return yield* handBack(context, turn, saved, "time")
       }
       if (!response.value.parts.some((part) => part.type === "tool-call")) {
         return yield* end(owner, { type: "completed" }, (state, open) => Accept.final(state, open, response.value))
@@ -270,14 +270,16 @@ const record = (
     return [...results, ...(state.turn?.cancelling === undefined ? next(state, results) : [])]
   })
 
-/** Stops what runs when the Turn's time is over. */
+/** Stops what runs when the Turn's time is over; what would begin after it does not. */
 const beforeDeadline = <A, E, R>(
   turn: OpenTurn,
   work: Effect.Effect<A, E, R>
 ): Effect.Effect<Option.Option<A>, E, R> => {
   const { deadline } = turn.limits
   if (deadline === undefined) return Effect.asSome(work)
-  return Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.timeoutOption(work, Math.max(0, deadline - now)))
+  return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    now >= deadline ? Effect.succeedNone : Effect.timeoutOption(work, deadline - now)
+  )
 }
 
 /** How long the hand-back may take in a Turn whose time is limited. */
@@ -287,9 +289,10 @@ const reserve = Duration.minutes(1)
 const handBack = Effect.fnUntraced(function* (
   context: Step.StepContext,
   turn: OpenTurn,
-  saved: Effect.Effect<void, WriteError>
+  saved: Effect.Effect<void, WriteError>,
+  spent?: TurnPlan.HandBackCause
 ) {
-  const cause = TurnPlan.mustEnd(turn, yield* Clock.currentTimeMillis) ?? "steps"
+  const cause = spent ?? TurnPlan.mustEnd(turn, yield* Clock.currentTimeMillis) ?? "steps"
   const asked = Step.ask(context, turn, saved, TurnPlan.reasonToEnd(turn, cause))
   const isTimed = turn.limits.deadline !== undefined
   const response = yield* (isTimed ? Effect.timeoutOption(asked, reserve) : Effect.asSome(asked)).pipe(

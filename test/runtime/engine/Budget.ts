@@ -208,13 +208,17 @@ export const suite = (it: It): void => {
       })
     )
 
-    it.effect("stops waiting for the model when the time is over", () =>
+    it.effect("stops waiting for the model when the time is over, and asks it once more, for the hand-back", () =>
       Effect.gen(function* () {
         const world = yield* World.withTools({
-          respond: () => text(["half", Effect.never]),
+          respond: (request) => (isHandBack(request) ? text("I came this far") : text(["half", Effect.never])),
           policy: { maxDuration: Duration.millis(200) }
         })
-        assert.deepStrictEqual(yield* limitOf(world), ["time", 1])
+        const outcome = yield* world.session.run("go")
+        assert.deepInclude(outcome, { _tag: "BudgetSpent", limit: "time", text: "I came this far", steps: 1 })
+        assert.lengthOf(world.provider.requests, 2)
+        assert.match(String(world.provider.requests[1]?.messages.at(-1)?.content), /time of this turn is spent/)
+        assert.isEmpty(yield* Sound.complaints(world.session, world.provider, world.tools))
         yield* world.provider.requests[0]?.aborted ?? Effect.void
       })
     )
