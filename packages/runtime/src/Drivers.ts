@@ -36,6 +36,7 @@ import type { EventHub } from "./EventHub.ts"
 import * as Owner from "./Owner.ts"
 import { Prepare } from "./Prepare.ts"
 import type { Senders } from "./Senders.ts"
+import * as Telemetry from "./Telemetry.ts"
 import * as Turn from "./Turn.ts"
 
 export class Drivers extends Context.Service<
@@ -368,7 +369,8 @@ const hold = Effect.fn("Drivers.hold")(
             Effect.logInfo(`session ${sessionId} is read anew: ${message}`),
             why === "overtaken" ? why : ("gone" as Left)
           )
-    )
+    ),
+  (held, sessionId) => Telemetry.ofSession(sessionId)(held)
 )
 
 /** Waits for the bell and reads what it announced; whether there was something. A read that fails is made again (D2). */

@@ -29,6 +29,7 @@ import type { EventHub } from "./EventHub.ts"
 import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
 import type { Owner, WriteError } from "./Owner.ts"
+import * as Telemetry from "./Telemetry.ts"
 import * as ToolRun from "./ToolRun.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
@@ -144,7 +145,7 @@ const askOnce = (
         ),
       onReset: (reason) => hub.show(owner.sessionId, { type: "step.reset", turnId: turn.id, step, reason }),
       onRetry: (retrying) => hub.show(owner.sessionId, { type: "model.retrying", turnId: turn.id, step, ...retrying })
-    })
+    }).pipe(Telemetry.request(config), Telemetry.inStep(step))
   )
 }
 

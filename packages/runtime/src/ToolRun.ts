@@ -31,6 +31,7 @@ import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import * as LargeOutput from "./LargeOutput.ts"
 import type { WriteError } from "./Owner.ts"
+import * as Telemetry from "./Telemetry.ts"
 import * as ToolAnswer from "./ToolAnswer.ts"
 import * as ToolCall from "./ToolCall.ts"
 import type { Answer } from "./ToolHandler.ts"
@@ -87,9 +88,9 @@ export const run = Effect.fnUntraced(
   // Where the span is made is known: capturing a stack for every call would cost more than the span.
   (running, _, __, call) =>
     Effect.withSpan(running, "ToolRun.run", {
-      attributes: { tool: call.name, call: call.callId },
+      attributes: Telemetry.callAttributes(call.name, call.callId),
       captureStackTrace: false
-    })
+    }).pipe(Telemetry.call(call.name), Effect.annotateLogs({ call: call.callId, tool: call.name }))
 )
 
 /**
@@ -128,7 +129,7 @@ export const ask = Effect.fnUntraced(
   },
   (asking, _, __, call) =>
     Effect.withSpan(asking, "ToolRun.ask", {
-      attributes: { tool: call.name, call: call.callId },
+      attributes: Telemetry.callAttributes(call.name, call.callId),
       captureStackTrace: false
     })
 )
@@ -269,14 +270,15 @@ const handle = (
   )
 }
 
-/** The context of a handler: what the application gave it, in the span and with the log annotations of its call. */
+/** The context of a handler: what the application gave it, in the span and with the annotations of its call. */
 const inside = (
   own: Context.Context<never>,
   given: Context.Context<never>,
   current: ToolCall.Current
 ): Context.Context<never> => {
   const context = Context.add(given, ToolCall.ToolCall, current).pipe(
-    Context.add(References.CurrentLogAnnotations, Context.get(own, References.CurrentLogAnnotations))
+    Context.add(References.CurrentLogAnnotations, Context.get(own, References.CurrentLogAnnotations)),
+    Context.add(References.TracerSpanAnnotations, Context.get(own, References.TracerSpanAnnotations))
   )
   const span = Context.getOption(own, Tracer.ParentSpan)
   return Option.isNone(span) ? context : Context.add(context, Tracer.ParentSpan, span.value)

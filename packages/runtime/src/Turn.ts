@@ -43,6 +43,7 @@ import { type Owner, OwnerStale, type WriteError } from "./Owner.ts"
 import { Prepare } from "./Prepare.ts"
 import * as Senders from "./Senders.ts"
 import * as Step from "./Step.ts"
+import * as Telemetry from "./Telemetry.ts"
 import { limitsOf, type TurnConfig, type TurnRequest } from "./TurnConfig.ts"
 
 /**
@@ -52,6 +53,7 @@ import { limitsOf, type TurnConfig, type TurnRequest } from "./TurnConfig.ts"
 export const run = Effect.fn("Turn.run", { root: true })(
   function* (owner: Owner) {
     const hub = yield* EventHub
+    yield* Effect.annotateCurrentSpan({ "gen_ai.operation.name": "invoke_agent", ...Telemetry.spanOf(placeOf(owner)) })
     yield* Senders.link(owner.sessionId)
     const unrecorded: Array<Fact> = []
     const made = yield* Scope.make()
@@ -60,6 +62,7 @@ export const run = Effect.fn("Turn.run", { root: true })(
     yield* Effect.addFinalizer((exit) => settle(owner, unrecorded, exit))
     const opened = yield* open(owner, made)
     if (Option.isNone(opened)) return
+    yield* Effect.annotateCurrentSpan("gen_ai.request.model", opened.value.config.modelName)
     const steps = loop({ owner, hub, unrecorded, ...opened.value })
     yield* Effect.raceFirst(steps, owner.cancelled)
   },
@@ -73,8 +76,16 @@ export const run = Effect.fn("Turn.run", { root: true })(
     (error): error is ModelFailed | AgentNotFound | GivenUp => !isWriteError(error),
     () => Effect.void
   ),
-  Effect.catchDefect((defect) => Effect.logError("a turn met an unexpected error", defect))
+  Effect.catchDefect((defect) => Effect.logError("a turn met an unexpected error", defect)),
+  (turn, owner) => turn.pipe(Telemetry.turn(owner.state.agent), Telemetry.within(placeOf(owner)))
 )
+
+/** Where the work of the open Turn belongs, or of the next one. */
+const placeOf = ({ sessionId, state }: Owner): Telemetry.Place => ({
+  sessionId,
+  agent: state.agent,
+  turnId: state.turn?.id ?? Ids.turnId(state.turns + 1)
+})
 
 interface Opened {
   readonly config: TurnConfig
@@ -221,6 +232,7 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | u
 const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
   const { owner, config, hub, unrecorded } = context
   let saved: Effect.Effect<void, WriteError> = Effect.void
+  let began = yield* Clock.currentTimeMillis
   for (;;) {
     const turn = owner.state.turn
     if (turn === undefined || turn.cancelling !== undefined) return
@@ -236,6 +248,7 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
         return yield* handBack(context, turn, saved, "time")
       }
       if (!response.value.parts.some((part) => part.type === "tool-call")) {
+        yield* Telemetry.step(config.agent, (yield* Clock.currentTimeMillis) - began)
         return yield* end(owner, { type: "completed" }, (state, open) => Accept.final(state, open, response.value))
       }
       const asked = Approval.callsOf(turn.number, turn.step.step, response.value)
@@ -248,8 +261,11 @@ const loop = Effect.fnUntraced(function* (context: Step.StepContext) {
           : []
       )
     } else {
-      const done = yield* beforeDeadline(turn, Step.runCalls(context, Ledger.openCalls(turn.ledger), saved))
+      const calls = Step.runCalls(context, Ledger.openCalls(turn.ledger), saved)
+      const done = yield* beforeDeadline(turn, Telemetry.inStep(Accept.stepOf(turn))(calls))
       const now = yield* Clock.currentTimeMillis
+      yield* Telemetry.step(config.agent, now - began)
+      began = now
       if (Option.isNone(done)) {
         yield* Effect.flatten(record(owner, unrecorded, () => []))
         yield* Effect.flatten(record(owner, unrecorded, () => Ledger.receipts(turn.ledger, "timed-out")))
