@@ -32,7 +32,7 @@ export const make = (label, annotate) => ({
   release: async ({ pgUrl }) => {
     const client = new Client({ connectionString: pgUrl })
     await client.connect()
-    await client.query("update runners set lease_until = clock_timestamp()")
+    await client.query("update turnstep.runners set lease_until = clock_timestamp()")
     await client.end()
   },
   /** A session that was busy and idle again many times. */

@@ -30,7 +30,9 @@ const endEveryLease = Effect.gen(function* () {
   const sql = yield* SqlClient
   yield* sql.unsafe(`create function over() returns trigger language plpgsql as $$ begin
     new.lease_until := clock_timestamp() - interval '1 second'; return new; end $$`)
-  yield* sql.unsafe(`create trigger over before insert or update on runners for each row execute function over()`)
+  yield* sql.unsafe(
+    `create trigger over before insert or update on turnstep.runners for each row execute function over()`
+  )
 })
 
 /** A race for each takeover, `wanted` in all. */
@@ -78,7 +80,7 @@ export const suite = (database: (typeof Databases.migrated)[number], wanted: num
           from (
             select fence, max(fence) over (
               partition by session_no order by seq rows between unbounded preceding and 1 preceding) as before
-            from events
+            from turnstep.events
           ) e` // R1
         console.log(
           `${database.name}: ${counts.takeovers} takeovers, ${counts.refused} stale writes refused, ${rows} rows`

@@ -20,7 +20,7 @@ export const read = Effect.fnUntraced(function* (sessionId: string) {
   const sql = yield* SqlClient
   const of = (columns: string, table: string, order: string) =>
     sql.unsafe<Row>(
-      `select ${columns} from ${table} where session_no = (select session_no from sessions where session_id = $1) order by ${order}`,
+      `select ${columns} from turnstep.${table} where session_no = (select session_no from turnstep.sessions where session_id = $1) order by ${order}`,
       [sessionId]
     )
   const place = "turn, step, idx"

@@ -86,7 +86,7 @@ describe("Two runtimes in one application", () => {
           const rows = yield* Effect.forEach(databases, (database) =>
             Effect.flatMap(
               SqlClient,
-              (sql) => sql<{ readonly id: string }>`select session_id as id from sessions order by session_no`
+              (sql) => sql<{ readonly id: string }>`select session_id as id from turnstep.sessions order by session_no`
             ).pipe(Effect.provide(database))
           )
           assert.deepStrictEqual(

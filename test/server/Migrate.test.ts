@@ -28,7 +28,7 @@ describe("turnstep migrate", () => {
       assert.strictEqual(first.code, 0, first.stderr)
       assert.match(first.stdout, /is up to date: sessions applied/)
       assert.match((yield* migrate(Redacted.value(url))).stdout, /was up to date/)
-      const rows = Effect.flatMap(SqlClient, (sql) => sql`select * from sessions`)
+      const rows = Effect.flatMap(SqlClient, (sql) => sql`select * from turnstep.sessions`)
       assert.isEmpty(yield* Effect.provide(rows, PostgresLayer.layer({ url })))
     })
   )

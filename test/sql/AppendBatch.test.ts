@@ -37,8 +37,9 @@ const batch = (handle: (send: Sent) => Sent) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient
     const unsafe = (text: string, params?: ReadonlyArray<unknown>) => handle(sql.unsafe(text, params))
+    const client = { unsafe, literal: sql.literal, withoutTransforms: () => client } as unknown as SqlClient
     return yield* AppendBatch.make.pipe(
-      Effect.provideService(SqlClient, { unsafe } as unknown as SqlClient),
+      Effect.provideService(SqlClient, client),
       Effect.provide(SecureRandom.layerWebCrypto)
     )
   })

@@ -11,29 +11,29 @@ export interface Target {
 export type Case = readonly [name: string, refusal: string, sql: (target: Target) => string]
 
 const event = (target: Target, seq: number, fence = target.fence) =>
-  `insert into events (session_no, seq, fence, at, type, data) values (${target.no}, ${seq}, ${fence}, now(), 't', '{}')`
+  `insert into turnstep.events (session_no, seq, fence, at, type, data) values (${target.no}, ${seq}, ${fence}, now(), 't', '{}')`
 const item = (target: Target, number: number, more = "null, null, null", fence = target.fence) =>
-  `insert into inputs (session_no, item, fence, delivery, admitted_seq, txn, key, digest, turn)
+  `insert into turnstep.inputs (session_no, item, fence, delivery, admitted_seq, txn, key, digest, turn)
     values (${target.no}, ${number}, ${fence}, 'follow-up', 1, gen_random_uuid(), ${more})`
 const turn = (target: Target, number: number, from: number, fence = target.fence) =>
-  `insert into turns (session_no, turn, fence, item, max_steps, started_seq)
+  `insert into turnstep.turns (session_no, turn, fence, item, max_steps, started_seq)
     values (${target.no}, ${number}, ${fence}, ${from}, 3, ${target.seq})`
 const step = (target: Target, number: number, kind = "work", fence = target.fence, of = 1) =>
-  `insert into steps (session_no, turn, step, fence, kind, started_seq)
+  `insert into turnstep.steps (session_no, turn, step, fence, kind, started_seq)
     values (${target.no}, ${of}, ${number}, ${fence}, '${kind}', ${target.seq})`
 const call = (target: Target, of: number, idx: number, effects = "pure", fence = target.fence) =>
-  `insert into tool_calls (session_no, turn, step, idx, fence, requested_seq, effects)
+  `insert into turnstep.tool_calls (session_no, turn, step, idx, fence, requested_seq, effects)
     values (${target.no}, 1, ${of}, ${idx}, ${fence}, ${target.seq}, '${effects}')`
 const attempt = (target: Target, idx: number, number: number, fence = target.fence) =>
-  `insert into tool_attempts (session_no, turn, step, idx, attempt, fence, started_seq)
+  `insert into turnstep.tool_attempts (session_no, turn, step, idx, attempt, fence, started_seq)
     values (${target.no}, 1, 1, ${idx}, ${number}, ${fence}, ${target.seq})`
 const receipt = (target: Target, idx: number, outcome: string, fence = target.fence) =>
-  `insert into receipts (session_no, turn, step, idx, fence, answered_seq, outcome)
+  `insert into turnstep.receipts (session_no, turn, step, idx, fence, answered_seq, outcome)
     values (${target.no}, 1, 1, ${idx}, ${fence}, ${target.seq}, '${outcome}')`
 const change = (table: string, target: Target, set: string, where = "true") =>
-  `update ${table} set ${set} where session_no = ${target.no} and ${where}`
+  `update turnstep.${table} set ${set} where session_no = ${target.no} and ${where}`
 const append = (target: Target, kind: string, row: string) =>
-  `select seqs from sessions s, turnstep_append(jsonb_build_array(jsonb_build_object('w', 1, 'session', s.session_id,
+  `select seqs from turnstep.sessions s, turnstep.turnstep_append(jsonb_build_array(jsonb_build_object('w', 1, 'session', s.session_id,
       'fence', s.fence, 'txn', gen_random_uuid(), 'count', 1)), '{0}', '{1}', '{0}', '{t}', '{"{}"}',
       '[{"kind": "${kind}", "rows": [{"w": 1, "i": 0, ${row}}]}]')
     where s.session_no = ${target.no}`
@@ -61,7 +61,7 @@ export const fresh: ReadonlyArray<Case> = [
     "a Turn that starts closed",
     "TS002",
     (t) =>
-      `insert into turns (session_no, turn, fence, item, max_steps, started_seq, closed_seq, outcome)
+      `insert into turnstep.turns (session_no, turn, fence, item, max_steps, started_seq, closed_seq, outcome)
         values (${t.no}, 1, ${t.fence}, 1, 3, ${t.seq}, ${t.seq + 1}, 'completed')`
   ],
   ["a step without a Turn", "TS002", (t) => step(t, 1)],
@@ -70,7 +70,7 @@ export const fresh: ReadonlyArray<Case> = [
   [
     "an item with the key of another",
     "23505",
-    (t) => item(t, 2, `(select key from inputs where session_no = ${t.no} and item = 1), 'd', null`)
+    (t) => item(t, 2, `(select key from turnstep.inputs where session_no = ${t.no} and item = 1), 'd', null`)
   ],
   [
     "an item that starts as returned",
@@ -93,17 +93,18 @@ export const fresh: ReadonlyArray<Case> = [
   [
     "an event that leaves a gap",
     "TS002",
-    (t) => `with g as (update sessions set next_seq = next_seq + 1 where session_no = ${t.no}) ${event(t, t.seq + 1)}`
+    (t) =>
+      `with g as (update turnstep.sessions set next_seq = next_seq + 1 where session_no = ${t.no}) ${event(t, t.seq + 1)}`
   ],
   ["an event whose number is taken", "23505", (t) => event(t, t.seq - 1)],
   ["an event that is not JSON", "22P02", (t) => event(t, t.seq).replace("'{}'", "'{'")],
   ["a changed event", "TS002", (t) => change("events", t, "data = '[]'")],
-  ["a deleted event", "TS002", (t) => `delete from events where session_no = ${t.no}`],
+  ["a deleted event", "TS002", (t) => `delete from turnstep.events where session_no = ${t.no}`],
   ...["sessions", "events", "inputs", "turns", "steps", "tool_calls", "tool_attempts", "receipts"].map(
-    (table): Case => [`truncated ${table}`, "TS002", () => `truncate ${table}`]
+    (table): Case => [`truncated ${table}`, "TS002", () => `truncate turnstep.${table}`]
   ),
-  ["a deleted session", "TS002", (t) => `delete from sessions where session_no = ${t.no}`],
-  ["a deleted item", "TS002", (t) => `delete from inputs where session_no = ${t.no}`],
+  ["a deleted session", "TS002", (t) => `delete from turnstep.sessions where session_no = ${t.no}`],
+  ["a deleted item", "TS002", (t) => `delete from turnstep.inputs where session_no = ${t.no}`],
   ["a fence that shrinks", "TS002", (t) => change("sessions", t, "fence = fence - 1, owner = null")],
   ["a new owner under the old fence", "TS002", (t) => change("sessions", t, "owner = gen_random_uuid()")],
   ["a session of another id", "TS002", (t) => change("sessions", t, "session_id = 'other'")],
@@ -114,13 +115,14 @@ export const fresh: ReadonlyArray<Case> = [
     "a session with the id of another",
     "23505",
     (t) =>
-      `insert into sessions (session_id, agent, created_at, updated_at)
-        select session_id, agent, created_at, updated_at from sessions where session_no = ${t.no}`
+      `insert into turnstep.sessions (session_id, agent, created_at, updated_at)
+        select session_id, agent, created_at, updated_at from turnstep.sessions where session_no = ${t.no}`
   ],
   [
     "a session born with a fence",
     "TS002",
-    () => `insert into sessions (session_id, agent, fence, created_at, updated_at) values ('x', '"a"', 3, now(), now())`
+    () =>
+      `insert into turnstep.sessions (session_id, agent, fence, created_at, updated_at) values ('x', '"a"', 3, now(), now())`
   ]
 ]
 
@@ -158,8 +160,8 @@ export const requested: ReadonlyArray<Case> = [
     "TS001",
     (t) => change("turns", t, `cancelling_seq = ${t.seq}, fence = fence - 1`)
   ],
-  ["a deleted Turn", "TS002", (t) => `delete from turns where session_no = ${t.no}`],
-  ["a deleted step", "TS002", (t) => `delete from steps where session_no = ${t.no}`]
+  ["a deleted Turn", "TS002", (t) => `delete from turnstep.turns where session_no = ${t.no}`],
+  ["a deleted step", "TS002", (t) => `delete from turnstep.steps where session_no = ${t.no}`]
 ]
 
 /** Its answer called four tools: pure (0), once (1), idempotent (2), started; and one that was never started, once (3). */
@@ -185,8 +187,8 @@ export const called: ReadonlyArray<Case> = [
   ["an attempt of no call", "TS002", (t) => attempt(t, 4, 1)],
   ["an attempt under an old fence", "TS001", (t) => attempt(t, 0, 2, t.fence - 1)],
   ["a changed attempt", "TS002", (t) => change("tool_attempts", t, "attempt = 9")],
-  ["a deleted attempt", "TS002", (t) => `delete from tool_attempts where session_no = ${t.no}`],
-  ["a deleted call", "TS002", (t) => `delete from tool_calls where session_no = ${t.no}`],
+  ["a deleted attempt", "TS002", (t) => `delete from turnstep.tool_attempts where session_no = ${t.no}`],
+  ["a deleted call", "TS002", (t) => `delete from turnstep.tool_calls where session_no = ${t.no}`],
   ["a receipt of no call", "TS002", (t) => receipt(t, 4, "error")],
   ["a receipt under an old fence", "TS001", (t) => receipt(t, 0, "ok", t.fence - 1)],
   ["a receipt that says a started call was not", "TS002", (t) => receipt(t, 0, "not-started")],
@@ -203,7 +205,7 @@ export const answered: ReadonlyArray<Case> = [
   ["an attempt after the receipt", "TS002", (t) => attempt(t, 0, 2)],
   ["a call beside one that is answered", "TS002", (t) => call(t, 1, 4)],
   ["a changed receipt", "TS002", (t) => change("receipts", t, "outcome = 'error'")],
-  ["a deleted receipt", "TS002", (t) => `delete from receipts where session_no = ${t.no}`]
+  ["a deleted receipt", "TS002", (t) => `delete from turnstep.receipts where session_no = ${t.no}`]
 ]
 
 /** A Turn of at most one step, which is completed; its hand-back may follow. */

@@ -23,7 +23,7 @@ class Undone extends Data.TaggedError("Undone") {}
 
 const tried = Effect.fnUntraced(function* (target: Cases.Target, statement: string, isGated: boolean) {
   const sql = yield* SqlClient
-  const gate = sql`update sessions set next_seq = next_seq + 1 where session_no = ${target.no}`
+  const gate = sql`update turnstep.sessions set next_seq = next_seq + 1 where session_no = ${target.no}`
   const write = Effect.andThen(isGated ? Effect.asVoid(gate) : Effect.void, sql.unsafe(statement))
   const refusal = yield* Effect.flip(sql.withTransaction(Effect.andThen(write, Effect.fail(new Undone()))))
   return refusal instanceof Undone ? "legal" : stateOf(refusal)
@@ -34,7 +34,7 @@ type InHand = Effect.Success<typeof Owned.make>
 const targetOf = Effect.fnUntraced(function* ({ fence, sessionId }: InHand) {
   const sql = yield* SqlClient
   const [row] = yield* sql<{ readonly no: bigint; readonly seq: number }>`
-    select session_no as no, next_seq as seq from sessions where session_id = ${sessionId}`
+    select session_no as no, next_seq as seq from turnstep.sessions where session_id = ${sessionId}`
   if (row === undefined) throw new Error("the session is not there")
   return { ...row, fence }
 })

@@ -29,7 +29,7 @@ const scene = Effect.gen(function* () {
     others(
       Effect.flatMap(
         SqlClient,
-        (sql) => sql`select from sessions where session_id = ${sessionId} and next_seq > ${seq}`
+        (sql) => sql`select from turnstep.sessions where session_id = ${sessionId} and next_seq > ${seq}`
       )
     ).pipe(Effect.map((rows) => rows.length === 1))
   const owned = yield* Effect.provide(Owned.make, ours)
@@ -116,7 +116,9 @@ describe("a write whose connection breaks", () => {
         )
         assert.isTrue(yield* isDone(owned.sessionId, seq + 1))
         assert.strictEqual(told._tag, "Success")
-        const items = yield* others(Effect.flatMap(SqlClient, (sql) => sql`select count(*)::int as count from inputs`))
+        const items = yield* others(
+          Effect.flatMap(SqlClient, (sql) => sql`select count(*)::int as count from turnstep.inputs`)
+        )
         assert.deepStrictEqual(items, [{ count: 3 }])
         const events = yield* others(
           Effect.flatMap(Journal, (journal) => journal.read(owned.sessionId, { after: seq }))
@@ -132,7 +134,7 @@ describe("a write whose connection breaks", () => {
         const takeOver = Effect.gen(function* () {
           const sql = yield* SqlClient
           const claims = yield* Claim
-          yield* sql`update runners set lease_until = clock_timestamp()`
+          yield* sql`update turnstep.runners set lease_until = clock_timestamp()`
           return (yield* claims.acquire(owned.sessionId)).fence
         })
         const told = yield* cut(wire, at, owned.write([running]), others(takeOver))

@@ -46,18 +46,18 @@ const prepared = Effect.gen(function* () {
 })
 
 const forbidden: ReadonlyArray<string> = [
-  "delete from events",
-  "delete from sessions",
-  "truncate receipts",
-  "update events set data = '{}'",
-  "update tool_calls set effects = 'pure'",
-  "update receipts set outcome = 'ok'",
-  "drop table events",
-  "create table mine (x int)",
-  "alter table events disable trigger all",
-  "create or replace function turnstep_refuse() returns trigger language plpgsql as 'begin return new; end'",
+  "delete from turnstep.events",
+  "delete from turnstep.sessions",
+  "truncate turnstep.receipts",
+  "update turnstep.events set data = '{}'",
+  "update turnstep.tool_calls set effects = 'pure'",
+  "update turnstep.receipts set outcome = 'ok'",
+  "drop table turnstep.events",
+  "create table turnstep.mine (x int)",
+  "alter table turnstep.events disable trigger all",
+  "create or replace function turnstep.turnstep_refuse() returns trigger language plpgsql as 'begin return new; end'",
   "set session_replication_role = replica",
-  "delete from turnstep_migrations"
+  "delete from turnstep.migrations"
 ]
 
 describe("RuntimeRole", () => {

@@ -17,7 +17,7 @@ import * as Databases from "./Databases.ts"
 const process = (scope: Scope.Scope) =>
   Effect.map(Layer.buildWithScope(Layer.fresh(SqlClaim.layer), scope), (context) => Context.get(context, Claim))
 
-const endLeases = Effect.flatMap(SqlClient, (sql) => sql`update runners set lease_until = clock_timestamp()`)
+const endLeases = Effect.flatMap(SqlClient, (sql) => sql`update turnstep.runners set lease_until = clock_timestamp()`)
 
 for (const database of Databases.migrated) {
   const storage = Databases.storage(database.layer)
@@ -86,7 +86,7 @@ for (const database of Databases.migrated) {
       const sql = yield* SqlClient
       const left = Effect.map(
         sql<{ readonly left: number }>`
-          select extract(epoch from lease_until - clock_timestamp())::float8 as left from runners`,
+          select extract(epoch from lease_until - clock_timestamp())::float8 as left from turnstep.runners`,
         ([row]) => row?.left ?? 0
       )
       assert.closeTo(yield* left, 15, 5)
@@ -106,12 +106,12 @@ for (const database of Databases.migrated) {
       const sessionId = yield* Owned.created
       const { fence } = yield* claims.acquire(sessionId)
       const owner = Effect.map(
-        sql<{ readonly owner: string | null }>`select owner from sessions where session_id = ${sessionId}`,
+        sql<{ readonly owner: string | null }>`select owner from turnstep.sessions where session_id = ${sessionId}`,
         ([row]) => row?.owner ?? null
       )
-      yield* sql`alter table sessions rename to away`
+      yield* sql`alter table turnstep.sessions rename to away`
       yield* claims.release(sessionId, fence)
-      yield* sql`alter table away rename to sessions`
+      yield* sql`alter table turnstep.away rename to sessions`
       assert.isNotNull(yield* owner)
       yield* TestClock.adjust("5 seconds")
       while ((yield* owner) !== null) yield* Effect.yieldNow

@@ -98,38 +98,38 @@ const tablesOf = Effect.fnUntraced(function* (sessionId: Ids.SessionId) {
   const sql = yield* SqlClient
   const [session] = yield* sql<Record<string, unknown>>`
     select session_no as no, next_seq - 1 as seq, status, items, waiting, turns, active_turn as active
-    from sessions where session_id = ${sessionId}`
+    from turnstep.sessions where session_id = ${sessionId}`
   const no = session?.["no"]
   return {
     session: { ...session, no: undefined },
     waiting: yield* sql`
-      select item, delivery from inputs where session_no = ${no} and state = 'waiting' order by item`,
+      select item, delivery from turnstep.inputs where session_no = ${no} and state = 'waiting' order by item`,
     turn: yield* sql`
       select turn, max_steps as max, cancelling_seq is not null as cancelling
-      from turns where session_no = ${no} and closed_seq is null`,
+      from turnstep.turns where session_no = ${no} and closed_seq is null`,
     step: yield* sql`
       select step, kind, answered_seq is not null as answered, completed_seq is not null as completed
-      from steps p where session_no = ${no} and turn = ${session?.["active"]} order by step desc limit 1`,
+      from turnstep.steps p where session_no = ${no} and turn = ${session?.["active"]} order by step desc limit 1`,
     calls: yield* sql`
-      select c.idx, c.effects, (select count(*)::int from tool_attempts a where a.session_no = c.session_no
+      select c.idx, c.effects, (select count(*)::int from turnstep.tool_attempts a where a.session_no = c.session_no
           and a.turn = c.turn and a.step = c.step and a.idx = c.idx) as attempts, r.idx is not null as answered
-      from tool_calls c
-      left join receipts r on r.session_no = c.session_no and r.turn = c.turn and r.step = c.step and r.idx = c.idx
+      from turnstep.tool_calls c
+      left join turnstep.receipts r on r.session_no = c.session_no and r.turn = c.turn and r.step = c.step and r.idx = c.idx
       where c.session_no = ${no} and c.turn = ${session?.["active"]}
-        and c.step = (select max(step) from steps p where p.session_no = c.session_no and p.turn = c.turn)
+        and c.step = (select max(step) from turnstep.steps p where p.session_no = c.session_no and p.turn = c.turn)
       order by c.idx`,
     rows: yield* sql`
-      select (select count(*)::int from inputs where session_no = ${no}) as admitted,
-        (select count(*)::int from inputs where session_no = ${no} and state = 'applied') as applied,
-        (select count(*)::int from inputs where session_no = ${no} and state = 'returned') as returned,
-        (select count(*)::int from turns where session_no = ${no}) as turns,
-        (select count(*)::int from turns where session_no = ${no} and settled_seq is not null) as settled,
-        (select string_agg(outcome, ' ' order by turn) from turns where session_no = ${no}) as outcomes,
-        (select count(*)::int from steps where session_no = ${no}) as steps,
-        (select count(*)::int from steps where session_no = ${no} and completed_seq is not null) as completed,
-        (select count(*)::int from tool_calls where session_no = ${no}) as calls,
-        (select count(*)::int from tool_attempts where session_no = ${no}) as attempts,
-        (select count(*)::int from receipts where session_no = ${no}) as receipts`
+      select (select count(*)::int from turnstep.inputs where session_no = ${no}) as admitted,
+        (select count(*)::int from turnstep.inputs where session_no = ${no} and state = 'applied') as applied,
+        (select count(*)::int from turnstep.inputs where session_no = ${no} and state = 'returned') as returned,
+        (select count(*)::int from turnstep.turns where session_no = ${no}) as turns,
+        (select count(*)::int from turnstep.turns where session_no = ${no} and settled_seq is not null) as settled,
+        (select string_agg(outcome, ' ' order by turn) from turnstep.turns where session_no = ${no}) as outcomes,
+        (select count(*)::int from turnstep.steps where session_no = ${no}) as steps,
+        (select count(*)::int from turnstep.steps where session_no = ${no} and completed_seq is not null) as completed,
+        (select count(*)::int from turnstep.tool_calls where session_no = ${no}) as calls,
+        (select count(*)::int from turnstep.tool_attempts where session_no = ${no}) as attempts,
+        (select count(*)::int from turnstep.receipts where session_no = ${no}) as receipts`
   }
 })
 

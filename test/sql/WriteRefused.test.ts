@@ -27,8 +27,9 @@ const prepared = Effect.gen(function* () {
   yield* Effect.acquireRelease(
     administer(
       `create role ${role} login`,
-      `grant select, insert, update, delete on all tables in schema public to ${role}`,
-      `grant usage on all sequences in schema public to ${role}`
+      `grant usage on schema turnstep to ${role}`,
+      `grant select, insert, update, delete on all tables in schema turnstep to ${role}`,
+      `grant usage on all sequences in schema turnstep to ${role}`
     ),
     () => administer(`drop owned by ${role}`, `drop role ${role}`)
   )
@@ -47,13 +48,13 @@ describe("PostgreSQL that refuses a write", () => {
             respond: ({ messages }) =>
               messages.at(-1)?.content === "go" ? calls([Tools.call("pay", "a")]) : text("done")
           })
-          yield* administer(`revoke insert on tool_calls from ${role}`)
+          yield* administer(`revoke insert on turnstep.tool_calls from ${role}`)
           yield* world.session.send("go")
           const end = yield* World.ended(world.session, 1)
           assert.strictEqual(end.type === "turn.failed" && end.data.error.code, "write-refused")
           assert.lengthOf(world.provider.requests, TurnPlan.maxRefusals)
           assert.isEmpty(world.tools.started)
-          yield* administer(`grant insert on tool_calls to ${role}`)
+          yield* administer(`grant insert on turnstep.tool_calls to ${role}`)
           assert.strictEqual((yield* world.session.run("again"))._tag, "Answered")
           assert.isEmpty(yield* Sound.complaints(world.session, world.provider, world.tools))
         }).pipe(Effect.scoped, Effect.provide(ports))
@@ -71,14 +72,14 @@ describe("PostgreSQL that refuses a write", () => {
           yield* administer(
             `create function no_room() returns trigger language plpgsql as $$ begin
              raise exception 'could not extend file' using errcode = 'disk_full'; end $$`,
-            "create trigger no_room before insert on turns execute function no_room()"
+            "create trigger no_room before insert on turnstep.turns execute function no_room()"
           )
           yield* world.session.send("go")
           yield* Effect.repeat(Effect.sleep("20 millis"), {
             until: () => world.logged.filter((line) => line.includes("left alone")).length === 2
           })
           assert.isEmpty(world.provider.requests)
-          yield* administer("drop trigger no_room on turns", "drop function no_room()")
+          yield* administer("drop trigger no_room on turnstep.turns", "drop function no_room()")
           assert.strictEqual((yield* World.ended(world.session, 1)).type, "turn.completed")
           assert.lengthOf(world.provider.requests, 1)
         }).pipe(Effect.scoped, Effect.provide(ports))

@@ -24,6 +24,7 @@ import * as Prepare from "./Prepare.ts"
 import * as Senders from "./Senders.ts"
 import type { Sessions } from "./Session.ts"
 import * as StorageHealth from "./StorageHealth.ts"
+import * as Place from "./sql/Place.ts"
 import * as SqlStore from "./sql/SqlStore.ts"
 
 /** What a runtime provides. */
@@ -45,8 +46,16 @@ export const layer = <const A extends Agents>(agents: A): Layer.Layer<Services, 
 export const layerMemory = <const A extends Agents>(agents: A) =>
   ofItsOwn(Layer.provide(runtime(agents), MemoryStore.layer))
 
-/** The durable runtime on a PostgreSQL or PGlite client; its schema is brought up to date first. */
-export const layerSql = <const A extends Agents>(agents: A) => ofItsOwn(Layer.provide(runtime(agents), SqlStore.layer))
+/**
+ * The durable runtime on a PostgreSQL or PGlite client; its tables are brought up to date first. They are in a PostgreSQL
+ * schema of their own, `turnstep` unless `schema` says otherwise; runtimes that share it share their sessions.
+ */
+export const layerSql = <const A extends Agents>(agents: A, options: { readonly schema?: string | undefined } = {}) => {
+  const store = options.schema === undefined ? SqlStore.layer : Layer.provide(SqlStore.layer, placed(options.schema))
+  return ofItsOwn(Layer.provide(runtime(agents), store))
+}
+
+const placed = (schema: string) => Layer.succeed(Place.TableSchema, schema)
 
 const runtime = <A extends Agents>(agents: A): Layer.Layer<Services, never, NeedsOf<A> | Journal | Claim> =>
   LocalSessions.layer.pipe(

@@ -7,6 +7,7 @@
  * - C1. A flag wins over a variable, a variable over a default; every setting knows where it came from.
  * - C2. Secrets are `Redacted` from the moment they are read.
  */
+import * as Place from "@turnstep/runtime/sql/Place"
 import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -45,6 +46,8 @@ export interface Config {
   readonly model: Setting<string>
   /** Without one the database is embedded. */
   readonly databaseUrl: Setting<Redacted.Redacted | undefined>
+  /** The PostgreSQL schema that holds the tables. */
+  readonly schema: Setting<string>
   readonly token: Setting<Redacted.Redacted | undefined>
   /** Turns that may run at the same time here; 0 for a server that only admits and reads, `undefined` for no limit. */
   readonly workers: Setting<number | undefined>
@@ -75,6 +78,7 @@ export interface Flags {
   readonly workspace: Option.Option<string>
   readonly model: Option.Option<string>
   readonly databaseUrl: Option.Option<Redacted.Redacted>
+  readonly schema: Option.Option<string>
   readonly workers: Option.Option<number>
   readonly drain: Option.Option<number>
   readonly allowWrites: boolean
@@ -93,6 +97,7 @@ export const defaults = {
   data: ".turnstep",
   workspace: ".",
   model: "demo",
+  schema: "turnstep",
   drain: 1,
   spillMebibytes: 10_240,
   spillDays: 7
@@ -106,6 +111,7 @@ export const noFlags: Flags = {
   workspace: Option.none(),
   model: Option.none(),
   databaseUrl: Option.none(),
+  schema: Option.none(),
   workers: Option.none(),
   drain: Option.none(),
   allowWrites: false,
@@ -128,6 +134,7 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
     workspace: yield* setting("workspace", flags.workspace, text("TURNSTEP_WORKSPACE"), defaults.workspace),
     model: yield* setting("model", flags.model, text("TURNSTEP_MODEL"), defaults.model),
     databaseUrl: yield* setting("database-url", flags.databaseUrl, secret("DATABASE_URL"), undefined),
+    schema: yield* setting("schema", flags.schema, text("TURNSTEP_SCHEMA"), defaults.schema),
     workers: yield* setting("workers", flags.workers, count("TURNSTEP_WORKERS", "a number of workers"), undefined),
     drain: yield* setting("drain", flags.drain, count("TURNSTEP_DRAIN", "a number of seconds"), defaults.drain),
     repeatedToolCallLimit: yield* setting(
@@ -173,6 +180,13 @@ const check = Effect.fnUntraced(function* (config: Config) {
   const { value: port } = config.port
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
     return yield* refuse(config.port, `${port} is not a port.`, "Choose one from 1 to 65535, or 0 for any free port.")
+  }
+  if (!Place.isName(config.schema.value)) {
+    return yield* refuse(
+      config.schema,
+      `"${config.schema.value}" cannot be a schema of its own.`,
+      `Choose another: ${Place.rule}.`
+    )
   }
   for (const amount of [config.workers, config.drain]) {
     if (amount.value === undefined || (Number.isInteger(amount.value) && amount.value >= 0)) continue

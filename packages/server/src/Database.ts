@@ -106,7 +106,7 @@ const problemOf = (error: SqlError.SqlError): string => {
     case "AuthenticationError":
       return "does not let this user in. Correct the user and password in DATABASE_URL."
     case "AuthorizationError":
-      return "does not let this user create its tables. Run `turnstep migrate` as one who may, grant CREATE on the schema, or use another user."
+      return "does not let this user create its tables. Run `turnstep migrate` as one who may, grant CREATE on the database, or use another user."
     default:
       if (stateOf(error) === "3D000") return "does not exist. Create it, or correct DATABASE_URL."
       return `cannot be used (${error.reason._tag}). Check that DATABASE_URL names a PostgreSQL database of version 15 or later.`

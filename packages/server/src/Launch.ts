@@ -16,6 +16,7 @@ import * as Demo from "@turnstep/runtime/model/Demo"
 import * as Models from "@turnstep/runtime/model/Models"
 import * as ProtectedPath from "@turnstep/runtime/ProtectedPath"
 import * as Runtime from "@turnstep/runtime/Runtime"
+import * as Place from "@turnstep/runtime/sql/Place"
 import type { Backlog } from "@turnstep/runtime/sql/Backlog"
 import * as TurnConfig from "@turnstep/runtime/TurnConfig"
 import * as SpillFiles from "@turnstep/runtime/spill/SpillFiles"
@@ -69,6 +70,7 @@ export const run = Effect.fn("Launch.run")(
       return yield* Effect.never
     }).pipe(
       Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
+      Effect.provideService(Place.TableSchema, config.schema.value),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
       Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))
     )

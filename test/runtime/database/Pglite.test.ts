@@ -73,8 +73,8 @@ describe("Pglite", { timeout: 120_000 }, () => {
         yield* Effect.flatMap(Journal, (journal) => journal.create(Log.sessionId, { agent: "a" }))
         yield* claimed
         // What closing the scope would take back, it does not find: as if the process had been killed.
-        yield* sql`update sessions set fence = fence + 1, owner = gen_random_uuid()`
-        yield* sql`insert into runners select owner, 'killed', clock_timestamp() + interval '1 hour' from sessions`
+        yield* sql`update turnstep.sessions set fence = fence + 1, owner = gen_random_uuid()`
+        yield* sql`insert into turnstep.runners select owner, 'killed', clock_timestamp() + interval '1 hour' from turnstep.sessions`
         assert.strictEqual((yield* Effect.flip(claimed))._tag, "SessionClaimed")
       }).pipe(Effect.provide(Layer.provideMerge(SqlStore.layer, openQuickly(dataDir))))
       const taken = yield* Effect.provide(claimed, Layer.provide(SqlStore.layer, openQuickly(dataDir)))

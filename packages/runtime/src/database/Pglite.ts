@@ -61,7 +61,17 @@ export const layer = (options: Options): Layer.Layer<Services, DataDirLocked | D
  * Whoever has a lease in a folder whose lock was free is dead: its sessions are free at once, not when the lease is over.
  * A database that was only just made has no such table yet.
  */
-const endLeases = `do $$ begin if to_regclass('runners') is not null then delete from runners; end if; end $$`
+const endLeases = `do $$
+  declare
+    leases regclass;
+  begin
+    for leases in
+      select c.oid from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'incarnation'
+      where c.relname = 'runners' and c.relkind = 'r'
+    loop
+      execute format('delete from %s', leases);
+    end loop;
+  end $$`
 
 // The last opened is the first closed: pool, thread, and outside of both the lock.
 const connect = Effect.fnUntraced(function* (boot: Boot, maxConnections = 16) {

@@ -18,7 +18,8 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { SqlClient } from "effect/sql/SqlClient"
+import type { SqlClient } from "effect/sql/SqlClient"
+import * as Place from "./Place.ts"
 import * as Projection from "./Projection.ts"
 import { orUnavailable, retryConflict, retryDisconnect, unavailable } from "./SqlFailure.ts"
 
@@ -61,7 +62,8 @@ interface Row {
 }
 
 export const make: Effect.Effect<AppendBatch, never, SqlClient | SecureRandom.SecureRandom> = Effect.gen(function* () {
-  const sql = yield* SqlClient
+  const { sql, text } = yield* Place.Place
+  const statement = text(query)
   const random = yield* SecureRandom.SecureRandom
   const context = yield* Effect.context<never>()
   const under = new Set<SessionId>()
@@ -146,8 +148,8 @@ const told = (row: Row | undefined, index: number, { at }: Waiting): Effect.Effe
     : Effect.succeed({ verdict: row.verdicts?.[index] ?? "written", seq, at })
 }
 
-const statement = `select verdicts, seqs
-  from turnstep_append($1::jsonb, $2::float8[], $3::int[], $4::int[], $5::text[], $6::text[], $7::jsonb)`
+const query = `select verdicts, seqs
+  from :schema.turnstep_append($1::jsonb, $2::float8[], $3::int[], $4::int[], $5::text[], $6::text[], $7::jsonb)`
 
 const parameters = (waiting: ReadonlyArray<Waiting>): ReadonlyArray<unknown> => {
   const owners: Array<number> = []

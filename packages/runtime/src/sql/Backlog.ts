@@ -2,7 +2,7 @@
  * What a database holds for a process that starts on it: Turns that go on, and messages that wait for one.
  */
 import * as Effect from "effect/Effect"
-import { SqlClient } from "effect/sql/SqlClient"
+import * as Place from "./Place.ts"
 
 export interface Backlog {
   /** Turns without an end. */
@@ -13,11 +13,13 @@ export interface Backlog {
 
 /** Reads the counts; of a database without tables both are 0. */
 export const read = Effect.gen(function* () {
-  const sql = yield* SqlClient
-  const [table] = yield* sql<{ readonly known: boolean }>`select to_regclass('sessions') is not null as known`
+  const { name, schema, sql } = yield* Place.Place
+  const [table] = yield* sql<{
+    readonly known: boolean
+  }>`select to_regclass(${`"${name}".sessions`}) is not null as known`
   if (table?.known !== true) return { turns: 0, messages: 0 } satisfies Backlog
   const [row] = yield* sql<Backlog>`
     select count(active_turn)::int as turns, coalesce(sum(waiting), 0)::int as messages
-    from sessions where active_turn is not null or waiting > 0`
+    from ${schema}.sessions where active_turn is not null or waiting > 0`
   return row ?? ({ turns: 0, messages: 0 } satisfies Backlog)
 })

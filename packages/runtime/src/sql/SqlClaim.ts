@@ -22,15 +22,16 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import { SqlClient } from "effect/sql/SqlClient"
+import type { SqlClient } from "effect/sql/SqlClient"
 import { hostname } from "node:os"
 import { pid } from "node:process"
 import * as Outside from "./Outside.ts"
+import * as Place from "./Place.ts"
 import * as SessionLock from "./SessionLock.ts"
 import { bounded, orUnavailable, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 
 const make = Effect.gen(function* () {
-  const sql = yield* SqlClient
+  const { schema, sql } = yield* Place.Place
   const random = yield* SecureRandom.SecureRandom
   const incarnation = yield* random.uuidV4()
   const lock = yield* SessionLock.make
@@ -41,7 +42,7 @@ const make = Effect.gen(function* () {
   const adrift = new Set<SessionId>()
 
   const renew = sql`
-    insert into runners (incarnation, address, lease_until)
+    insert into ${schema}.runners (incarnation, address, lease_until)
     values (${incarnation}::uuid, ${`${hostname()}:${pid}`}, clock_timestamp() + interval '15 seconds')
     on conflict (incarnation) do update set lease_until = excluded.lease_until`.pipe((renewal) =>
     Effect.flatMap(monotonic, (asked) =>
@@ -69,14 +70,14 @@ const make = Effect.gen(function* () {
   )
   const disown = (sessionId: SessionId) =>
     bounded("35 seconds")(
-      sql`update sessions set owner = null where session_id = ${sessionId} and owner = ${incarnation}::uuid`
+      sql`update ${schema}.sessions set owner = null where session_id = ${sessionId} and owner = ${incarnation}::uuid`
     )
   const lost = (sessionId: SessionId) => Effect.sync(() => adrift.add(sessionId))
   const found = (sessionId: SessionId) => Effect.sync(() => adrift.delete(sessionId))
 
-  yield* sql`delete from runners where lease_until < clock_timestamp() - interval '1 hour'`.pipe(Effect.orDie)
+  yield* sql`delete from ${schema}.runners where lease_until < clock_timestamp() - interval '1 hour'`.pipe(Effect.orDie)
   yield* Effect.acquireRelease(Effect.orDie(renew), () =>
-    Effect.ignore(bounded("2 seconds")(sql`delete from runners where incarnation = ${incarnation}::uuid`))
+    Effect.ignore(bounded("2 seconds")(sql`delete from ${schema}.runners where incarnation = ${incarnation}::uuid`))
   )
   // Apart from each other: a session that is hard to give back must not cost the lease, and with it every other session.
   yield* regularly("the lease was not renewed", bounded("4 seconds")(renew))
@@ -86,11 +87,11 @@ const make = Effect.gen(function* () {
     const { lapses } = lease
     const [row] = yield* sql<{ readonly fence: number | null; readonly left: boolean | null; readonly known: boolean }>`
       with former as (
-        select session_no, owner from sessions where session_id = ${sessionId} for update
+        select session_no, owner from ${schema}.sessions where session_id = ${sessionId} for update
       ), claimed as (
-        update sessions s set fence = s.fence + 1, owner = ${incarnation}::uuid from former f
+        update ${schema}.sessions s set fence = s.fence + 1, owner = ${incarnation}::uuid from former f
         where s.session_no = f.session_no and (f.owner is null or f.owner = ${incarnation}::uuid or not exists (
-          select from runners r where r.incarnation = f.owner and r.lease_until > clock_timestamp()))
+          select from ${schema}.runners r where r.incarnation = f.owner and r.lease_until > clock_timestamp()))
         returning s.fence, f.owner is not null and f.owner <> ${incarnation}::uuid as left
       )
       select (select fence from claimed) as fence, (select c.left from claimed c) as left,
@@ -112,7 +113,7 @@ const make = Effect.gen(function* () {
   )
 
   const release = Effect.fn("SqlClaim.release")(function* (sessionId: SessionId, fence: number) {
-    yield* sql`update sessions set owner = null
+    yield* sql`update ${schema}.sessions set owner = null
       where session_id = ${sessionId} and fence = ${fence} and owner = ${incarnation}::uuid`.pipe(
       retryConflict,
       bounded("35 seconds"),

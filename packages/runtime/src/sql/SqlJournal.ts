@@ -26,17 +26,19 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { SqlClient } from "effect/sql/SqlClient"
+import type { SqlClient } from "effect/sql/SqlClient"
 import * as AppendBatch from "./AppendBatch.ts"
 import * as Outside from "./Outside.ts"
+import * as Place from "./Place.ts"
 import * as SessionLock from "./SessionLock.ts"
 import { orUnavailable, retryConflict, retryDisconnect } from "./SqlFailure.ts"
 import * as SqlView from "./SqlView.ts"
 
 const make = Effect.gen(function* () {
-  const sql = yield* SqlClient
+  const { schema, sql, text } = yield* Place.Place
   const random = yield* SecureRandom.SecureRandom
   const outside = Outside.make(sql)
+  const look = SqlView.make(sql, text)
   const batch = yield* AppendBatch.make
   const lock = yield* SessionLock.make
 
@@ -45,7 +47,7 @@ const make = Effect.gen(function* () {
     const txn = yield* random.uuidV4()
     const title = data.title === undefined ? null : JSON.stringify(data.title)
     const [row] = yield* sql<{ readonly created: boolean }>`
-      select turnstep_create(${sessionId}, ${JSON.stringify(data.agent)}, ${title}, ${txn}, ${at}::float8,
+      select ${schema}.turnstep_create(${sessionId}, ${JSON.stringify(data.agent)}, ${title}, ${txn}, ${at}::float8,
         ${JSON.stringify(data)}) as created`.pipe(retryConflict, retryDisconnect, orUnavailable)
     if (row?.created !== true) return yield* new SessionExists({ sessionId })
     return recorded([{ type: "session.created", data }], 1, at)
@@ -70,7 +72,7 @@ const make = Effect.gen(function* () {
   /** Q1. Each round is lost only to a write that succeeded, so some admission always gets through; this one within Q5. */
   const admitNow: Journal["Service"]["admit"] = Effect.fnUntraced(function* (sessionId, lookup, decide) {
     for (let round = 0; round < mostRounds; round++) {
-      const seen = yield* Effect.interruptible(SqlView.look(sql, sessionId, lookup)) // Q4
+      const seen = yield* Effect.interruptible(look(sessionId, lookup)) // Q4
       if (seen === undefined) return yield* new SessionNotFound({ sessionId })
       const decided = decide(seen.view)
       if (Result.isFailure(decided)) return yield* Effect.fail(decided.failure)
@@ -90,7 +92,7 @@ const make = Effect.gen(function* () {
   const read = Effect.fn("SqlJournal.read")(function* (sessionId, { after, bytes, limit, types }) {
     const ofTypes = types === undefined ? sql`` : sql`and e.type = any(${types}::text[])`
     const page = sql`
-      select e.seq, e.at, e.type, e.data from sessions s join events e on e.session_no = s.session_no
+      select e.seq, e.at, e.type, e.data from ${schema}.sessions s join ${schema}.events e on e.session_no = s.session_no
       where s.session_id = ${sessionId} and e.seq > ${after} ${ofTypes}
       order by e.seq limit ${limit ?? null}`
     const fitting = sql`
@@ -106,9 +108,9 @@ const make = Effect.gen(function* () {
     const { index, step, turn } = Ids.placeOf(callId)
     if (![turn, step, index].every(Number.isSafeInteger)) return undefined
     const [row] = yield* sql<EventRow>`
-      select e.seq, e.at, e.type, e.data from sessions s
-      join receipts r on r.session_no = s.session_no
-      join events e on e.session_no = s.session_no and e.seq = r.answered_seq
+      select e.seq, e.at, e.type, e.data from ${schema}.sessions s
+      join ${schema}.receipts r on r.session_no = s.session_no
+      join ${schema}.events e on e.session_no = s.session_no and e.seq = r.answered_seq
       where s.session_id = ${sessionId} and r.turn = ${turn}::bigint and r.step = ${step}::bigint
         and r.idx = ${index}::bigint`.pipe(retryDisconnect, orUnavailable)
     const event = row === undefined ? undefined : eventOf(row)
@@ -117,7 +119,7 @@ const make = Effect.gen(function* () {
 
   const heads = Effect.fn("SqlJournal.heads")(function* (sessionIds) {
     const rows = yield* sql<{ readonly id: SessionId; readonly seq: number }>`
-      select s.session_id as id, s.next_seq - 1 as seq from sessions s
+      select s.session_id as id, s.next_seq - 1 as seq from ${schema}.sessions s
       where s.session_id = any(${sessionIds}::text[])`.pipe(retryDisconnect, orUnavailable)
     return new Map(rows.map(({ id, seq }) => [id, seq]))
   }) satisfies Journal["Service"]["heads"]
@@ -125,27 +127,30 @@ const make = Effect.gen(function* () {
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
     if (!isSessionId(sessionId)) return Option.none()
     const [row] = yield* sql<SummaryRow>`
-      select ${summaryColumns} from sessions s where s.session_id = ${sessionId}`.pipe(retryDisconnect, orUnavailable)
+      select ${summaryColumns} from ${schema}.sessions s where s.session_id = ${sessionId}`.pipe(
+      retryDisconnect,
+      orUnavailable
+    )
     return Option.map(Option.fromUndefinedOr(row), summaryOf)
   }) satisfies Journal["Service"]["summary"]
 
   const list = Effect.fn("SqlJournal.list")(function* ({ before, limit }) {
     const from = before !== undefined && isSessionId(before) ? before : null
     const rows = yield* sql<SummaryRow>`
-      select ${summaryColumns} from sessions s
+      select ${summaryColumns} from ${schema}.sessions s
       where s.session_no < coalesce(
-        (select b.session_no from sessions b where b.session_id = ${from}), 9223372036854775807)
+        (select b.session_no from ${schema}.sessions b where b.session_id = ${from}), 9223372036854775807)
       order by s.session_no desc limit ${limit}`.pipe(retryDisconnect, orUnavailable)
     return rows.map(summaryOf)
   }) satisfies Journal["Service"]["list"]
 
   const unattended = Effect.fn("SqlJournal.unattended")(function* (agents, limit) {
     const rows = yield* sql<{ readonly id: SessionId }>`
-      select s.session_id as id from sessions s
+      select s.session_id as id from ${schema}.sessions s
       where (s.active_turn is not null or s.waiting > 0 or s.status = 'running')
         and s.agent::text = any(${agents.map((agent) => JSON.stringify(agent))}::text[])
         and not exists (
-        select from runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
+        select from ${schema}.runners r where r.incarnation = s.owner and r.lease_until > clock_timestamp())
       order by s.updated_at limit ${limit}`.pipe(retryDisconnect, orUnavailable)
     return rows.map(({ id }) => id)
   }) satisfies Journal["Service"]["unattended"]

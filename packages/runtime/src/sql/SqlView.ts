@@ -18,19 +18,22 @@ export interface Seen {
 }
 
 /** Looks at a session; `undefined` when there is none of this id. */
-export const look = (sql: SqlClient, sessionId: Ids.SessionId, lookup: Lookup): Effect.Effect<Seen | undefined> =>
-  sql
-    .unsafe<Row>(query, [
-      sessionId,
-      lookup.clientKey === undefined ? null : keyDigest(lookup.clientKey),
-      numberIn(lookup.itemId, /^inb_([1-9][0-9]{0,8})$/),
-      numberIn(lookup.turnId, /^trn_([1-9][0-9]{0,8})$/)
-    ])
-    .pipe(
-      retryDisconnect, // a look may be taken twice
-      orUnavailable,
-      Effect.map(([row]) => (row === undefined ? undefined : { seq: row.seq, view: viewOf(sessionId, row) }))
-    )
+export const make = (sql: SqlClient, text: (text: string) => string) => {
+  const statement = text(query)
+  return (sessionId: Ids.SessionId, lookup: Lookup): Effect.Effect<Seen | undefined> =>
+    sql
+      .unsafe<Row>(statement, [
+        sessionId,
+        lookup.clientKey === undefined ? null : keyDigest(lookup.clientKey),
+        numberIn(lookup.itemId, /^inb_([1-9][0-9]{0,8})$/),
+        numberIn(lookup.turnId, /^trn_([1-9][0-9]{0,8})$/)
+      ])
+      .pipe(
+        retryDisconnect, // a look may be taken twice
+        orUnavailable,
+        Effect.map(([row]) => (row === undefined ? undefined : { seq: row.seq, view: viewOf(sessionId, row) }))
+      )
+}
 
 interface Row {
   readonly seq: number
@@ -57,17 +60,17 @@ const query = `select s.next_seq - 1 as seq, s.agent, s.items, s.waiting, s.turn
     case when i.state = 'returned' then settled.data->>'reason' end as reason,
     case when $4::int is not null and s.active_turn is null and s.waiting > 0 then (
       select json_agg(json_build_object('item', w.item, 'ifNotApplied', e.data->>'ifNotApplied') order by w.item)
-      from inputs w join events e on e.session_no = w.session_no and e.seq = w.admitted_seq
+      from :schema.inputs w join :schema.events e on e.session_no = w.session_no and e.seq = w.admitted_seq
       where w.session_no = s.session_no and w.state = 'waiting' and (w.delivery = 'steer' or w.item = (
-        select min(f.item) from inputs f where f.session_no = s.session_no and f.state = 'waiting'))
+        select min(f.item) from :schema.inputs f where f.session_no = s.session_no and f.state = 'waiting'))
     ) end as announced
-  from sessions s
-  left join turns open on open.session_no = s.session_no and open.turn = s.active_turn
-  left join inputs k on k.session_no = s.session_no and k.key = $2::text
-  left join events admitted on admitted.session_no = s.session_no and admitted.seq = k.admitted_seq
-  left join inputs i on i.session_no = s.session_no and i.item = $3::int
-  left join events settled on settled.session_no = s.session_no and settled.seq = i.settled_seq
-  left join turns t on t.session_no = s.session_no and t.turn = $4::int
+  from :schema.sessions s
+  left join :schema.turns open on open.session_no = s.session_no and open.turn = s.active_turn
+  left join :schema.inputs k on k.session_no = s.session_no and k.key = $2::text
+  left join :schema.events admitted on admitted.session_no = s.session_no and admitted.seq = k.admitted_seq
+  left join :schema.inputs i on i.session_no = s.session_no and i.item = $3::int
+  left join :schema.events settled on settled.session_no = s.session_no and settled.seq = i.settled_seq
+  left join :schema.turns t on t.session_no = s.session_no and t.turn = $4::int
   where s.session_id = $1::text`
 
 const viewOf = (sessionId: Ids.SessionId, row: Row): View => {

@@ -34,6 +34,10 @@ export const flags = {
     described("PostgreSQL instead of the embedded database", "DATABASE_URL"),
     Flag.optional
   ),
+  schema: Flag.String("schema").pipe(
+    described("PostgreSQL schema that holds the tables", "TURNSTEP_SCHEMA", defaults.schema),
+    Flag.optional
+  ),
   workers: Flag.Int("workers").pipe(
     described("Turns that may run at the same time; 0 only admits and reads", "TURNSTEP_WORKERS", "no limit"),
     Flag.optional

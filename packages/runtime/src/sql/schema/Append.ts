@@ -30,7 +30,7 @@ const rows = (columns: string): string =>
 /** One row changed for each row of the group (A3). */
 const change = (kind: string, columns: string, update: string, set: string, where: string): string => `
       when '${kind}' then
-        update ${update} set ${set}, fence = r.fence
+        update :schema.${update} set ${set}, fence = r.fence
         from (${rows(columns)}) r
         where ${where};
         get diagnostics changed = row_count;`
@@ -38,11 +38,11 @@ const change = (kind: string, columns: string, update: string, set: string, wher
 /** One row made for each row of the group. */
 const make = (kind: string, columns: string, into: string, values: string): string => `
       when '${kind}' then
-        insert into ${into}
+        insert into :schema.${into}
         select ${values}
         from (${rows(columns)}) r;`
 
-const append = `create function turnstep_append(
+const append = `create function :schema.turnstep_append(
   writes jsonb, times float8[], owners int[], places int[], types text[], datas text[], groups jsonb,
   out verdicts text[], out seqs int[]
 )
@@ -60,7 +60,7 @@ declare
   changed int;
 begin
   for g in
-    update sessions s set
+    update :schema.sessions s set
       next_seq = s.next_seq + w.count,
       last_txn = case when w.fence is null then s.last_txn else w.txn end,
       last_txn_seq = case when w.fence is null then s.last_txn_seq else s.next_seq end,
@@ -79,7 +79,7 @@ begin
     fences[g.w] := g.fence;
   end loop;
 
-  insert into events (session_no, seq, fence, at, type, data)
+  insert into :schema.events (session_no, seq, fence, at, type, data)
   select nos[f.w], firsts[f.w] + f.i, fences[f.w], to_timestamp(times[f.w] / 1000), f.type, f.data::json
   from unnest(owners, places, types, datas) as f(w, i, type, data)
   where firsts[f.w] is not null;
@@ -167,7 +167,7 @@ begin
         "t.session_no = r.session_no and t.turn = r.turn and t.closed_seq is null"
       )}
       when 'status' then
-        update sessions s set status = r.status from (${rows("status text")}) r where s.session_no = r.session_no;
+        update :schema.sessions s set status = r.status from (${rows("status text")}) r where s.session_no = r.session_no;
     end case;
     if changed < jsonb_array_length(g.rows) and changed < (
       select count(*) from jsonb_to_recordset(g.rows) as r(w int) where firsts[r.w] is not null
@@ -190,32 +190,32 @@ begin
       select r.w, r.fence, s.session_no, s.fence as session_fence, s.next_seq,
         case
           when r.fence is null then (
-            select r.expected + 1 from inputs i where i.session_no = s.session_no and i.txn = r.txn limit 1)
+            select r.expected + 1 from :schema.inputs i where i.session_no = s.session_no and i.txn = r.txn limit 1)
           when s.fence = r.fence and s.last_txn = r.txn then s.last_txn_seq
         end as before
       from jsonb_to_recordset(writes) as r(w int, session text, fence int, expected int, txn uuid)
-      left join sessions s on s.session_id = r.session
+      left join :schema.sessions s on s.session_id = r.session
     ) r;
   end if;
 end $append$`
 
-const create = `create function turnstep_create(
+const create = `create function :schema.turnstep_create(
   new_session text, new_agent text, new_title text, new_txn uuid, new_at float8, new_data text
 ) returns boolean
 language plpgsql as $create$
 declare
   no bigint;
 begin
-  insert into sessions (session_id, agent, title, next_seq, last_txn, last_txn_seq, created_at, updated_at)
+  insert into :schema.sessions (session_id, agent, title, next_seq, last_txn, last_txn_seq, created_at, updated_at)
   values (new_session, new_agent::json, new_title::json, 2, new_txn, 1,
     to_timestamp(new_at / 1000), to_timestamp(new_at / 1000))
   on conflict (session_id) do nothing
   returning session_no into no;
   if no is null then
     -- Sent again after a lost answer (A2)?
-    return exists (select from sessions s where s.session_id = new_session and s.last_txn = new_txn);
+    return exists (select from :schema.sessions s where s.session_id = new_session and s.last_txn = new_txn);
   end if;
-  insert into events (session_no, seq, fence, at, type, data)
+  insert into :schema.events (session_no, seq, fence, at, type, data)
   values (no, 1, 0, to_timestamp(new_at / 1000), 'session.created', new_data::json);
   return true;
 end $create$`

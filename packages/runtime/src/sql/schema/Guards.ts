@@ -25,7 +25,7 @@ const guard = (
   event: "insert" | "update",
   rules: { readonly join?: string; readonly cases: string; readonly after?: string }
 ): ReadonlyArray<string> => [
-  `create function turnstep_${table}_${event}() returns trigger language plpgsql as $guard$
+  `create function :schema.turnstep_${table}_${event}() returns trigger language plpgsql as $guard$
   declare
     refusal text;
   begin
@@ -33,7 +33,7 @@ const guard = (
         when s.fence <> new.fence or s.xmin <> pg_current_xact_id()::xid then '${stale}'${rules.cases}
         else ''
       end into refusal
-    from sessions s${rules.join ?? ""}
+    from :schema.sessions s${rules.join ?? ""}
     where s.session_no = new.session_no;
     if refusal is distinct from '' then
       raise exception 'turnstep: ${event} of ${table} refused: %', coalesce(refusal, '${stale}')
@@ -41,25 +41,25 @@ const guard = (
     end if;${rules.after ?? ""}
     return null;
   end $guard$`,
-  `create trigger guard_${event} after ${event} on ${table}
-    for each row execute function turnstep_${table}_${event}()`
+  `create trigger guard_${event} after ${event} on :schema.${table}
+    for each row execute function :schema.turnstep_${table}_${event}()`
 ]
 
 /** Whether a call of step `step` of the row's turn has no receipt. */
 const openCall = (turn: string, step: string): string => `exists (
-  select from tool_calls c where c.session_no = new.session_no and c.turn = ${turn} and c.step = ${step}
+  select from :schema.tool_calls c where c.session_no = new.session_no and c.turn = ${turn} and c.step = ${step}
     and not exists (
-      select from receipts r
+      select from :schema.receipts r
       where r.session_no = c.session_no and r.turn = c.turn and r.step = c.step and r.idx = c.idx))`
 
-const lastStep = "(select max(p.step) from steps p where p.session_no = new.session_no and p.turn = new.turn)"
+const lastStep = "(select max(p.step) from :schema.steps p where p.session_no = new.session_no and p.turn = new.turn)"
 
 const events = guard("events", "insert", {
   // The numbers the gate has given out, each with its predecessor in place: no gap, no number twice.
   cases: `
         when new.seq >= s.next_seq then 'seq was not given out by the gate'
         when new.seq > 1 and not exists (
-          select from events e where e.session_no = new.session_no and e.seq = new.seq - 1)
+          select from :schema.events e where e.session_no = new.session_no and e.seq = new.seq - 1)
           then 'seq would leave a gap'`
 })
 
@@ -69,7 +69,7 @@ const inputs = [
         when new.state <> 'waiting' then 'an item starts as waiting'
         when new.item <> s.items + 1 then 'items are numbered in order'`,
     after: `
-    update sessions s set items = new.item, waiting = s.waiting + 1 where s.session_no = new.session_no;`
+    update :schema.sessions s set items = new.item, waiting = s.waiting + 1 where s.session_no = new.session_no;`
   }),
   ...guard("inputs", "update", {
     cases: `
@@ -78,12 +78,12 @@ const inputs = [
           then 'an item is applied or returned once'
         when new.state = 'applied' and new.turn is distinct from s.active_turn then 'its Turn is not open'
         when new.state = 'applied' and (
-          select p.completed_seq is null from steps p where p.session_no = new.session_no and p.turn = new.turn
+          select p.completed_seq is null from :schema.steps p where p.session_no = new.session_no and p.turn = new.turn
           order by p.step desc limit 1)
           then 'a step is open'`,
     after: `
     if new.state <> 'waiting' then
-      update sessions s set waiting = s.waiting - 1 where s.session_no = new.session_no;
+      update :schema.sessions s set waiting = s.waiting - 1 where s.session_no = new.session_no;
     end if;`
   })
 ]
@@ -95,10 +95,10 @@ const turns = [
         when new.turn <> s.turns + 1 then 'Turns are numbered in order'
         when new.closed_seq is not null or new.settled_seq is not null then 'a Turn starts open'
         when not exists (
-          select from inputs i where i.session_no = new.session_no and i.item = new.item and i.state = 'waiting')
+          select from :schema.inputs i where i.session_no = new.session_no and i.item = new.item and i.state = 'waiting')
           then 'a Turn starts from a waiting item'`,
     after: `
-    update sessions s set turns = new.turn, active_turn = new.turn where s.session_no = new.session_no;`
+    update :schema.sessions s set turns = new.turn, active_turn = new.turn where s.session_no = new.session_no;`
   }),
   ...guard("turns", "update", {
     cases: `
@@ -110,20 +110,20 @@ const turns = [
           then 'calls are open'`,
     after: `
     if new.closed_seq is not null then
-      update sessions s set active_turn = null where s.session_no = new.session_no;
+      update :schema.sessions s set active_turn = null where s.session_no = new.session_no;
     end if;`
   })
 ]
 
 const steps = [
   ...guard("steps", "insert", {
-    join: "\n    left join turns t on t.session_no = new.session_no and t.turn = new.turn",
+    join: "\n    left join :schema.turns t on t.session_no = new.session_no and t.turn = new.turn",
     cases: `
         when new.turn is distinct from s.active_turn then 'its Turn is not open'
         when t.settled_seq is not null then 'its Turn is settled'
         when new.answered_seq is not null or new.completed_seq is not null then 'a step starts unanswered'
         when new.step <> 1 and not exists (
-          select from steps p where p.session_no = new.session_no and p.turn = new.turn and p.step = new.step - 1
+          select from :schema.steps p where p.session_no = new.session_no and p.turn = new.turn and p.step = new.step - 1
             and p.completed_seq is not null)
           then 'the step before it is not completed'
         when new.kind not in ('work', 'hand-back') then 'a step is for work or for the hand-back'
@@ -146,7 +146,7 @@ const steps = [
 
 const calls = [
   ...guard("tool_calls", "insert", {
-    join: "\n    left join steps p on p.session_no = new.session_no and p.turn = new.turn and p.step = new.step",
+    join: "\n    left join :schema.steps p on p.session_no = new.session_no and p.turn = new.turn and p.step = new.step",
     cases: `
         when new.turn is distinct from s.active_turn then 'its Turn is not open'
         when new.effects not in ('pure', 'idempotent', 'queryable', 'once') then 'there is no such class of effects'
@@ -154,30 +154,30 @@ const calls = [
         when p.answered_seq is null then 'its response was not accepted'
         when p.completed_seq is not null then 'its step is completed'
         when exists (
-          select from receipts r where r.session_no = new.session_no and r.turn = new.turn and r.step = new.step)
+          select from :schema.receipts r where r.session_no = new.session_no and r.turn = new.turn and r.step = new.step)
           then 'a call of its batch is answered already'`
   }),
   // A call without a receipt is a call of the open Turn: the two guards below need not ask.
   ...guard("tool_attempts", "insert", {
     join: `
-      left join tool_calls c
+      left join :schema.tool_calls c
         on c.session_no = new.session_no and c.turn = new.turn and c.step = new.step and c.idx = new.idx
-      left join receipts r
+      left join :schema.receipts r
         on r.session_no = new.session_no and r.turn = new.turn and r.step = new.step and r.idx = new.idx`,
     cases: `
         when c.idx is null then 'there is no such call'
         when r.idx is not null then 'the call is answered already'
         when c.effects = 'once' and new.attempt > 1 then 'it must never run twice'
         when new.attempt <> 1 and not exists (
-          select from tool_attempts a where a.session_no = new.session_no and a.turn = new.turn and a.step = new.step
+          select from :schema.tool_attempts a where a.session_no = new.session_no and a.turn = new.turn and a.step = new.step
             and a.idx = new.idx and a.attempt = new.attempt - 1)
           then 'attempts are numbered in order'`
   }),
   ...guard("receipts", "insert", {
     join: `
-      left join tool_calls c
+      left join :schema.tool_calls c
         on c.session_no = new.session_no and c.turn = new.turn and c.step = new.step and c.idx = new.idx
-      left join tool_attempts a
+      left join :schema.tool_attempts a
         on a.session_no = new.session_no and a.turn = new.turn and a.step = new.step and a.idx = new.idx and a.attempt = 1`,
     cases: `
         when c.idx is null then 'there is no such call'
@@ -192,7 +192,7 @@ const calls = [
 // After the update, not before it: a trigger before a row locks it, in WAL. The columns that every write changes are not
 // watched; what guards them is that events are dense and numbered once.
 const sessions = [
-  `create function turnstep_sessions_change() returns trigger language plpgsql as $guard$
+  `create function :schema.turnstep_sessions_change() returns trigger language plpgsql as $guard$
   begin
     if tg_op = 'INSERT' then
       if (new.items, new.waiting, new.turns, new.fence) <> (0, 0, 0, 0)
@@ -214,24 +214,24 @@ const sessions = [
   end $guard$`,
   `create trigger guard_change after insert or update of
     session_no, session_id, created_at, status, fence, owner, items, waiting, turns, active_turn
-    on sessions for each row execute function turnstep_sessions_change()`
+    on :schema.sessions for each row execute function :schema.turnstep_sessions_change()`
 ]
 
 const kept = ["sessions", "events", "inputs", "turns", "steps", "tool_calls", "tool_attempts", "receipts"].flatMap(
   (table) =>
     ["delete", "truncate"].map(
-      (event) => `create trigger kept_${event} before ${event} on ${table} for each statement
-        execute function turnstep_refuse('rows are kept')`
+      (event) => `create trigger kept_${event} before ${event} on :schema.${table} for each statement
+        execute function :schema.turnstep_refuse('rows are kept')`
     )
 )
 
 const appended = ["events", "tool_calls", "tool_attempts", "receipts"].map(
-  (table) => `create trigger appended before update on ${table} for each statement
-    execute function turnstep_refuse('rows are never changed')`
+  (table) => `create trigger appended before update on :schema.${table} for each statement
+    execute function :schema.turnstep_refuse('rows are never changed')`
 )
 
 export const guards: ReadonlyArray<string> = [
-  `create function turnstep_refuse() returns trigger language plpgsql as $refuse$
+  `create function :schema.turnstep_refuse() returns trigger language plpgsql as $refuse$
   begin
     raise exception 'turnstep: % of % refused: %', lower(tg_op), tg_table_name, tg_argv[0] using errcode = 'TS002';
   end $refuse$`,

@@ -13,7 +13,7 @@
  */
 
 export const tables: ReadonlyArray<string> = [
-  `create table runners (
+  `create table :schema.runners (
     incarnation uuid primary key,
     address text not null,
     lease_until timestamptz not null,
@@ -22,7 +22,7 @@ export const tables: ReadonlyArray<string> = [
 
   // agent and title are json for T1's reason: text cannot hold U+0000. The columns that every write changes stand together
   // at the end: WAL holds the bytes of an update from the first that changed to the last.
-  `create table sessions (
+  `create table :schema.sessions (
     session_no bigint generated always as identity primary key,
     session_id text not null unique,
     agent json not null,
@@ -40,10 +40,10 @@ export const tables: ReadonlyArray<string> = [
     next_seq int not null default 1,
     updated_at timestamptz not null
   ) with (fillfactor = 50)`,
-  `create index sessions_in_need on sessions (session_no)
+  `create index sessions_in_need on :schema.sessions (session_no)
     where active_turn is not null or waiting > 0 or status = 'running'`,
 
-  `create table events (
+  `create table :schema.events (
     session_no bigint not null,
     seq int not null,
     fence int not null,
@@ -54,7 +54,7 @@ export const tables: ReadonlyArray<string> = [
   )`,
 
   // key is the SHA-256 of the client key, digest that of the body behind it.
-  `create table inputs (
+  `create table :schema.inputs (
     session_no bigint not null,
     item int not null,
     fence int not null,
@@ -71,9 +71,9 @@ export const tables: ReadonlyArray<string> = [
     check ((state = 'applied') = (turn is not null)),
     check ((key is null) = (digest is null))
   ) with (fillfactor = 80)`,
-  `create unique index inputs_keyed on inputs (session_no, key) where key is not null`,
+  `create unique index inputs_keyed on :schema.inputs (session_no, key) where key is not null`,
 
-  `create table turns (
+  `create table :schema.turns (
     session_no bigint not null,
     turn int not null,
     fence int not null,
@@ -87,9 +87,9 @@ export const tables: ReadonlyArray<string> = [
     primary key (session_no, turn),
     check ((closed_seq is null) = (outcome is null))
   ) with (fillfactor = 70)`,
-  `create unique index turns_open on turns (session_no) where closed_seq is null`,
+  `create unique index turns_open on :schema.turns (session_no) where closed_seq is null`,
 
-  `create table steps (
+  `create table :schema.steps (
     session_no bigint not null,
     turn int not null,
     step int not null,
@@ -101,7 +101,7 @@ export const tables: ReadonlyArray<string> = [
     primary key (session_no, turn, step)
   ) with (fillfactor = 70)`,
 
-  `create table tool_calls (
+  `create table :schema.tool_calls (
     session_no bigint not null,
     turn int not null,
     step int not null,
@@ -112,7 +112,7 @@ export const tables: ReadonlyArray<string> = [
     primary key (session_no, turn, step, idx)
   )`,
 
-  `create table tool_attempts (
+  `create table :schema.tool_attempts (
     session_no bigint not null,
     turn int not null,
     step int not null,
@@ -124,7 +124,7 @@ export const tables: ReadonlyArray<string> = [
   )`,
 
   // The primary key is mechanism C1: one answer per call.
-  `create table receipts (
+  `create table :schema.receipts (
     session_no bigint not null,
     turn int not null,
     step int not null,
