@@ -82,7 +82,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
     "server/http",
     "About Problem BodyGuard Docs Metrics EventWriter Streams UnderWay Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
   ],
-  ["server", "Server DataFolder Token Database Launch"],
+  ["server", "Server McpApproval DataFolder Token Database Launch"],
   [
     "server/cli",
     "Connection Keyboard Transcript Chat Lifetime Settings Dev Doctor HistoryDocument HistoryText HistoryInput HistoryReport Export Import Repair Migrate Serve SessionCommand Verify"

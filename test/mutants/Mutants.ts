@@ -667,6 +667,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     suites: ["test/server/DataFolder.test.ts"]
   },
   {
+    name: "mcp-rug-pull",
+    does: "tools that changed after they were approved are offered",
+    file: "packages/runtime/src/mcp/Connection.ts",
+    find: "isApproved ? found : withheld(found)",
+    put: "found",
+    suites: ["test/server/McpFile.test.ts"]
+  },
+  {
     name: "written-configuration",
     does: "a tool writes where a protected file is missing for now",
     file: "packages/runtime/src/tools/WorkspacePath.ts",

@@ -33,6 +33,7 @@ describe("Config", () => {
         allowHosts: [],
         allowOrigins: [],
         adopt: false,
+        trustMcp: false,
         allowRemote: false,
         allowWrites: false,
         allowCommands: false,

@@ -141,4 +141,49 @@ describe("The file of MCP servers", () => {
       }).pipe(Effect.provide(NodeServices.layer)),
     { timeout: 60_000 }
   )
+
+  it.live(
+    "is approved once: a server that is new or has changed is refused, and so are tools that have",
+    () =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        const scripted = yield* McpServers.scripted()
+        const cwd = yield* Folder.make({})
+        const start = Effect.fnUntraced(function* (entry: object, ...args: ReadonlyArray<string>) {
+          yield* fs.writeFileString(`${cwd}/mcp.json`, JSON.stringify({ mcpServers: { s: entry } }))
+          const command = yield* Command.start(["dev", "--mcp", "mcp.json", ...args], {
+            cwd,
+            env: { TURNSTEP_PORT: "0" }
+          })
+          return command
+        })
+        const stop = Effect.fnUntraced(function* (command: Command.Running) {
+          yield* command.signal("SIGTERM")
+          assert.strictEqual(yield* command.exit, 0, command.stderr())
+        })
+        const first = yield* start(scripted.endpoint)
+        yield* first.says("MCP server s is ready")
+        yield* stop(first)
+
+        const refused = yield* start({ ...scripted.endpoint, args: [...scripted.endpoint.args, "--more"] })
+        assert.strictEqual(yield* refused.exit, 2)
+        assert.match(refused.stderr(), /--mcp: mcp\.json: s is new or has changed.*--trust-mcp/)
+
+        // The program behind the entry is the same; what it offers is not.
+        const file = `${cwd}/.turnstep/mcp-approved.json`
+        const approved = JSON.parse(yield* fs.readFileString(file)) as { readonly s: { readonly entry: string } }
+        const tools = "0".repeat(64)
+        yield* fs.writeFileString(file, JSON.stringify({ s: { entry: approved.s.entry, tools } }))
+        const other = yield* start(scripted.endpoint)
+        yield* other.says("its tools are not those that were approved")
+        yield* other.says("MCP server s is ready with 0 tools")
+        yield* stop(other)
+
+        const trusted = yield* start(scripted.endpoint, "--trust-mcp")
+        yield* trusted.says("MCP server s is ready with ")
+        assert.notInclude(trusted.stderr(), "with 0 tools")
+        yield* stop(trusted)
+      }).pipe(Effect.provide(NodeServices.layer)),
+    { timeout: 120_000 }
+  )
 })

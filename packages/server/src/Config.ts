@@ -63,6 +63,8 @@ export interface Config {
   readonly allowCommands: Setting<boolean>
   /** The file that names MCP servers. */
   readonly mcp: Setting<string | undefined>
+  /** Whether MCP servers, and their tools, are agreed to as they are found at this start. */
+  readonly trustMcp: Setting<boolean>
   /** Whether a data folder that was made somewhere else is taken over. */
   readonly adopt: Setting<boolean>
   readonly allowHosts: Setting<ReadonlyArray<string>>
@@ -85,6 +87,7 @@ export interface Flags {
   readonly allowCommands: boolean
   readonly mcp: Option.Option<string>
   readonly adopt: boolean
+  readonly trustMcp: boolean
   readonly allowHost: ReadonlyArray<string>
   readonly allowOrigin: ReadonlyArray<string>
   readonly allowRemote: boolean
@@ -118,6 +121,7 @@ export const noFlags: Flags = {
   allowCommands: false,
   mcp: Option.none(),
   adopt: false,
+  trustMcp: false,
   allowHost: [],
   allowOrigin: [],
   allowRemote: false
@@ -144,6 +148,7 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
       undefined
     ),
     mcp: yield* setting("mcp", flags.mcp, text("TURNSTEP_MCP"), undefined),
+    trustMcp: yield* setting("trust-mcp", switchFlag(flags.trustMcp), yes("TURNSTEP_TRUST_MCP"), false),
     adopt: yield* setting("adopt", switchFlag(flags.adopt), yes("TURNSTEP_ADOPT"), false),
     token: yield* setting("token", Option.none(), secret("TURNSTEP_TOKEN"), undefined),
     allowHosts: yield* setting("allow-host", listFlag(flags.allowHost), list("TURNSTEP_ALLOW_HOST"), []),

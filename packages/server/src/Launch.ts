@@ -45,6 +45,7 @@ import * as DataFolder from "./DataFolder.ts"
 import * as Database from "./Database.ts"
 import * as DefaultAgent from "./DefaultAgent.ts"
 import { bracketed, isWildcard } from "./http/Access.ts"
+import * as McpApproval from "./McpApproval.ts"
 import type { McpFile } from "./McpFile.ts"
 import * as Server from "./Server.ts"
 import * as Token from "./Token.ts"
@@ -193,16 +194,34 @@ const demoRuntime = ({ toolkits }: McpFile) =>
   )
 
 /** The MCP servers of the settings. The client is loaded where there are some: it takes a tenth of a second. */
-const mcpOf = Effect.fnUntraced(function* ({ mcp }: Config.Config) {
+const mcpOf = Effect.fnUntraced(function* ({ data, mcp, trustMcp }: Config.Config) {
   const { value } = mcp
   if (value === undefined) return noServers
   const { read } = yield* Effect.promise(() => import("./McpFile.ts"))
-  const servers = yield* read({ ...mcp, value })
+  const approval = McpApproval.open(data.value, trustMcp.value)
+  const servers = yield* read({ ...mcp, value }, approval.approveTools)
+  const changed = approval.changed(servers.entries)
+  if (changed.length > 0 && !trustMcp.value) {
+    const question = `${changed.join(", ")} in ${value} is new or has changed since it was approved. Start it?`
+    if (!(yield* isAgreedTo(question))) {
+      return yield* new Config.SettingInvalid({
+        setting: mcp.name,
+        problem: `${value}: ${changed.join(", ")} is new or has changed since its servers were approved.`,
+        advice: "Look at the file; if it says what you want, start once with --trust-mcp."
+      })
+    }
+  }
+  approval.approve(servers.entries)
   if (servers.ignored.length > 0) yield* Effect.logWarning(`${value}: nothing here reads ${servers.ignored.join(", ")}`)
   return servers
 })
 
-const noServers: McpFile = { toolkits: [], ignored: [], layer: Layer.empty as Layer.Layer<unknown> as McpFile["layer"] }
+const noServers: McpFile = {
+  toolkits: [],
+  ignored: [],
+  entries: {},
+  layer: Layer.empty as Layer.Layer<unknown> as McpFile["layer"]
+}
 
 /** Says what runs, where, and how to stop it; on stderr, which is for people. */
 const announce = Effect.fnUntraced(function* (

@@ -51,13 +51,15 @@ export interface McpFile {
   readonly layer: Layer.Layer<Mcp.Server<string>>
   /** Words that nothing here reads, as `server.word` (F2). */
   readonly ignored: ReadonlyArray<string>
+  /** The entries in use, as they are written: variables unfilled. */
+  readonly entries: Readonly<Record<string, unknown>>
 }
 
 /** Reads the file a setting names. */
-export const read = Effect.fn("McpFile.read")(function* ({
-  name,
-  value: path
-}: Setting<string>): Effect.fn.Return<McpFile, SettingInvalid, FileSystem.FileSystem> {
+export const read = Effect.fn("McpFile.read")(function* (
+  { name, value: path }: Setting<string>,
+  approveTools?: (server: string, digest: string) => Effect.Effect<boolean>
+): Effect.fn.Return<McpFile, SettingInvalid, FileSystem.FileSystem> {
   const refuse = (problem: string, advice: string) => new SettingInvalid({ setting: name, problem, advice })
   const text = yield* FileSystem.FileSystem.use((fs) => fs.readFileString(path)).pipe(
     Effect.mapError(() => refuse(`${path} cannot be read.`, "Name a file that is there."))
@@ -73,6 +75,7 @@ export const read = Effect.fn("McpFile.read")(function* ({
   )
   const toolkits: Array<Mcp.McpToolkit<string>> = []
   const ignored: Array<string> = []
+  const entries: Record<string, unknown> = {}
   for (const [server, value] of Object.entries(mcpServers)) {
     const entry = yield* decodeEntry(value).pipe(
       // The issue's path is told, not the value that stands there (F1).
@@ -87,10 +90,12 @@ export const read = Effect.fn("McpFile.read")(function* ({
     )
     const problem = Mcp.problemOf(server, endpoint)
     if (problem !== undefined) return yield* refuse(`${path}: server ${server}: ${problem}`, "Correct it.")
-    toolkits.push(Mcp.toolkit(server, endpoint, optionsOf(entry)))
+    const approve = approveTools === undefined ? undefined : (digest: string) => approveTools(server, digest)
+    toolkits.push(Mcp.toolkit(server, endpoint, { ...optionsOf(entry), approve }))
+    entries[server] = value
   }
   const layers = toolkits.map(({ layer }) => layer)
-  return { toolkits, ignored, layer: layers.reduce((all, layer) => Layer.merge(all, layer), none) }
+  return { toolkits, ignored, entries, layer: layers.reduce((all, layer) => Layer.merge(all, layer), none) }
 })
 
 /** Of no server; none is asked for. */

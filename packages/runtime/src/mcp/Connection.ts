@@ -7,6 +7,7 @@
  * - M2. It is tried again with growing waits; one that dies at once is not started in a circle.
  * - M3. A call is made with the tool as the model was shown it, or not at all.
  * - M4. A change of the tools is reported when it is seen, and offered to Turns that begin after it.
+ * - M5. A list that the application does not approve is not offered at all.
  */
 import type { CallToolResult } from "@modelcontextprotocol/client"
 import * as Clock from "effect/Clock"
@@ -80,7 +81,9 @@ export const make = Effect.fnUntraced(function* (
 
   const read = Effect.fnUntraced(function* (from: Link.Link) {
     const { refused, tools } = yield* from.list
-    const next = ToolList.make(server, tools, rules, list, refused)
+    const found = ToolList.make(server, tools, rules, list, refused)
+    const isApproved = yield* rules.approve?.(found.digest) ?? Effect.succeed(true)
+    const next = isApproved ? found : withheld(found)
     const before = list
     list = next
     const unknown = ToolList.missing(next, rules)
@@ -205,6 +208,13 @@ export const make = Effect.fnUntraced(function* (
     ),
     call
   }
+})
+
+/** M5: a list that may not be offered. */
+const withheld = (list: ToolList.ToolList): ToolList.ToolList => ({
+  ...list,
+  tools: new Map(),
+  shortened: [...list.shortened, `its tools are not those that were approved (digest ${list.digest.slice(0, 12)})`]
 })
 
 /** M2: milliseconds, a fifth more or less so that many clients of a server do not come at the same time. */

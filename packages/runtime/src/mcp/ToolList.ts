@@ -15,6 +15,7 @@ import * as ToolOutput from "@turnstep/core/ToolOutput"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
 import * as Tool from "effect/ai/Tool"
 import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
 import type { Check } from "./Arguments.ts"
 import * as Arguments from "./Arguments.ts"
 import * as ModelName from "./ModelName.ts"
@@ -30,6 +31,8 @@ export interface Rules {
   readonly trust?: boolean | undefined
   /** The effect class of single tools, by the server's names; goes before what the server says. */
   readonly effects?: Readonly<Record<string, ToolPolicy.EffectClass>> | undefined
+  /** Asked with the digest of every list that is read whether it may be offered; without it every list is. */
+  readonly approve?: ((digest: string) => Effect.Effect<boolean>) | undefined
   /** How long one call may take. Default two minutes. */
   readonly timeout?: Duration.Duration | undefined
 }

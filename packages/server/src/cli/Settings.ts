@@ -58,6 +58,10 @@ export const flags = {
     described("File that names MCP servers, in the customary form", "TURNSTEP_MCP"),
     Flag.optional
   ),
+  trustMcp: Flag.Boolean("trust-mcp").pipe(
+    described("Approve the MCP servers and their tools as they are now", "TURNSTEP_TRUST_MCP"),
+    Flag.withDefault(false)
+  ),
   adopt: Flag.Boolean("adopt").pipe(
     described("Take over a data folder that was copied here or came with a repository", "TURNSTEP_ADOPT"),
     Flag.withDefault(false)
