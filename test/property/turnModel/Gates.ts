@@ -63,7 +63,7 @@ const tool = <const Name extends string>(name: Name, effects: EffectClass) =>
 const toolkit = Toolkit.make(
   tool("pure", "pure"),
   tool("idempotent", "idempotent"),
-  tool("queryable", "queryable"),
+  tool("queryable", "queryable").annotate(ToolPolicy.Query, () => Effect.succeedNone), // nobody can tell here
   tool("once", "once")
 )
 

@@ -98,7 +98,6 @@ export const start = (
       take(frames.push(text), false)
       if (state === "reading" && frames.isTooLong()) {
         end([], AnswerSize.tooLarge(`a line of the response is longer than ${AnswerSize.mostHeld} characters`))
-        running.cancel()
       }
     },
     onEnd: () => {
