@@ -205,3 +205,15 @@ export const open = (options?: OpenOptions) => Effect.flatMap(Sessions, (session
 
 /** The session of an id. */
 export const get = (id: string) => Effect.flatMap(Sessions, (sessions) => sessions.get(id))
+
+/** The session of an id, created with these options where there is none. */
+export const getOrOpen = (id: string, options?: Omit<OpenOptions, "id">) =>
+  Effect.flatMap(Sessions, (sessions) =>
+    Effect.catchTag(sessions.open({ ...options, id }), "SessionExists", () =>
+      Effect.catchTag(sessions.get(id), "SessionNotFound", Effect.die)
+    )
+  )
+
+/** Sessions, newest first; `before` is the id a former page ended with. */
+export const list = (page: { readonly before?: string | undefined; readonly limit: number }) =>
+  Effect.flatMap(Sessions, (sessions) => sessions.list(page))

@@ -32,7 +32,8 @@ describe("Postgres", () => {
       const error = yield* refusal("postgres://user:hunter2@127.0.0.1:1/app")
       assert.strictEqual(error._tag, "SqlError")
       assert.strictEqual("reason" in error && error.reason._tag, "ConnectionError")
-      assert.notInclude(JSON.stringify(error), "hunter2")
+      assert.match(error.message, /^There is no connection to PostgreSQL at 127\.0\.0\.1:1\/app: .*ECONNREFUSED/)
+      assert.notInclude(`${error.message} ${JSON.stringify(error)}`, "hunter2")
     })
   )
 

@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { isTerminal } from "@turnstep/core/TurnEvent"
 import * as Agent from "@turnstep/runtime/Agent"
 import * as Drivers from "@turnstep/runtime/Drivers"
-import type { Session } from "@turnstep/runtime/Session"
+import { getOrOpen, list, type Session, Sessions } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -195,6 +195,23 @@ export const suite = (it: It): void => {
         const fate = [...World.dataOf(events, "inbox.returned"), ...World.dataOf(events, "turn.cancelled")]
         assert.lengthOf(fate, 1)
         assert.isEmpty(yield* Sound.complaints(session, provider))
+      })
+    )
+
+    it.effect("is opened where there is none of its id, and found where there is", () =>
+      Effect.gen(function* () {
+        const { sessions } = yield* talker(() => text("ok"))
+        const id = `same-${yield* Effect.map(sessions.open(), (session) => session.id)}`
+        const use = Effect.provideService(Sessions, sessions)
+        const first = yield* use(getOrOpen(id, { title: "first" }))
+        yield* first.run("a")
+        const again = yield* use(getOrOpen(id, { title: "second" }))
+        const { title, turns } = yield* again.summary
+        assert.deepStrictEqual([title, turns], ["first", 1])
+        assert.include(
+          (yield* use(list({ limit: 1 }))).map(({ sessionId }) => sessionId),
+          first.id
+        )
       })
     )
 

@@ -14,7 +14,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
-import type * as SqlError from "effect/sql/SqlError"
+import * as SqlError from "effect/sql/SqlError"
 import * as PostgresDoorbell from "./PostgresDoorbell.ts"
 
 /** The URL is not that of a PostgreSQL database. The URL itself is left out: it may hold a password. */
@@ -57,10 +57,21 @@ const client = (options: Options) =>
         keepAlive: "30 seconds",
         startupParameters: settings
       })
-      yield* client`SELECT 1` // P2
+      yield* Effect.mapError(client`SELECT 1`, (error) => placed(error, options.url)) // P2
       return client
     })
   )
+
+/** Says where there is no connection: host, port and database, and nothing of the user. */
+const placed = (error: SqlError.SqlError, url: Redacted.Redacted): SqlError.SqlError => {
+  const parsed = URL.parse(Redacted.value(url))
+  if (error.reason._tag !== "ConnectionError" || parsed === null) return error
+  const { cause } = error.reason
+  const words = cause instanceof Error && cause.message !== "" ? `: ${cause.message}` : ""
+  const place = `${parsed.hostname}:${parsed.port === "" ? "5432" : parsed.port}${parsed.pathname}`
+  const message = `There is no connection to PostgreSQL at ${place}${words}`
+  return new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message }) })
+}
 
 // P1
 const settings = {
