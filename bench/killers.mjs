@@ -18,7 +18,8 @@ writeFileSync(join(root, "hostile.txt"), line)
 writeFileSync(join(root, "long.txt"), "a".repeat(3 * 1024 * 1024))
 for (let folder = 0; folder < 20; folder++) {
   mkdirSync(join(root, `many/${folder}`), { recursive: true })
-  for (let file = 0; file < 1_000; file++) writeFileSync(join(root, `many/${folder}/${"ab".repeat(20)}${file}.txt`), "x\n")
+  for (let file = 0; file < 1_000; file++)
+    writeFileSync(join(root, `many/${folder}/${"ab".repeat(20)}${file}.txt`), "x\n")
 }
 
 const toolkit = await Effect.runPromise(
@@ -26,7 +27,12 @@ const toolkit = await Effect.runPromise(
 )
 const call = (name, params) => Effect.flatMap(toolkit.handle(name, params, "call"), Stream.runCollect)
 const at = (count, work) =>
-  Effect.runPromise(Effect.all(Array.from({ length: count }, (_, n) => work(n)), { concurrency: "unbounded" }))
+  Effect.runPromise(
+    Effect.all(
+      Array.from({ length: count }, (_, n) => work(n)),
+      { concurrency: "unbounded" }
+    )
+  )
 
 const history = Array.from({ length: 40_000 }, (_, n) => [
   { role: "user", content: `question ${n} ${"e".repeat(100)}` },

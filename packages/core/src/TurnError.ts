@@ -215,3 +215,9 @@ export class ContentUnreadable extends Schema.TaggedError<ContentUnreadable>()("
     return `The message was not accepted. ${this.faults.map(({ detail, pointer }) => `${pointer}: ${detail}`).join(" ")}`
   }
 }
+
+/** Work away from the serving thread was stopped, or not begun; `message` is written for the model and for people. */
+export class WorkStopped extends Schema.TaggedError<WorkStopped>()("WorkStopped", {
+  reason: Schema.Literals(["time", "memory", "crashed", "full"]),
+  message: Schema.String
+}) {}

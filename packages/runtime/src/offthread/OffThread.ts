@@ -11,10 +11,10 @@
  * - O4. Lanes (sessions) take turns, and a lane whose work is stopped for its time again and again gets no more of it for a while.
  * - O5. Task processes start when there is work, and end when there is none for some seconds.
  */
+import { WorkStopped } from "@turnstep/core/TurnError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import * as os from "node:os"
 import { setTimeout as after } from "node:timers/promises"
 import { ToolCall } from "../ToolCall.ts"
@@ -22,11 +22,7 @@ import * as Lanes from "./Lanes.ts"
 import type { Request, Stopped } from "./TaskMessage.ts"
 import * as TaskProcess from "./TaskProcess.ts"
 
-/** The work was stopped, or not begun; `message` is written for the model and for people. */
-export class WorkStopped extends Schema.TaggedError<WorkStopped>()("WorkStopped", {
-  reason: Schema.Literals(["time", "memory", "crashed", "full"]),
-  message: Schema.String
-}) {}
+export { WorkStopped }
 
 /** A function of a module that can run in a task process: its argument and its output are plain data. */
 export interface Task<Input, Output> {

@@ -9,7 +9,6 @@
  */
 import type { HistoryEmpty, HistoryFormatUnclear } from "@turnstep/core/history/Import"
 import type * as TurnError from "@turnstep/core/TurnError"
-import type { WorkStopped } from "@turnstep/runtime/offthread/OffThread"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 
@@ -242,7 +241,7 @@ export type Refusal =
   | TurnError.Unavailable
   | HistoryFormatUnclear
   | HistoryEmpty
-  | WorkStopped
+  | TurnError.WorkStopped
 
 /** The problem of a refusal; `parts` points to the parts of the message that the request sends. */
 export const fromRefusal = (refusal: Refusal, instance: string, parts = "/body/parts"): ApiError => {
