@@ -10,15 +10,18 @@ import * as path from "node:path"
 const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["core/history", "Json"],
   ["core/history/formats", "Content"],
-  ["core/history", "Contract Format Arguments Blemish Synthetic Order"],
-  ["core/history/formats", "AiSdkModel"],
+  ["core/history", "Contract Format Arguments Blemish Synthetic Order Media Shape"],
+  ["core/history/formats", "AiSdkShape AiSdkModel"],
   ["core/history", "Pairing CallRules History NewId"],
   ["core/history/formats", "AiSdkUi"],
   ["core/history", "Record"],
   ["core/history/formats", "AnthropicThinking"],
-  ["core/history", "Media ToolName"],
+  ["core/history", "ToolName"],
   ["core/history/formats", "Anthropic Gemini OpenAiChat OpenAiResponses"],
-  ["core/history", "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair RuleBook"],
+  [
+    "core/history",
+    "Rewritten CallRepair Detect Formats PartRules Sequence Unicode Verify Repair Rule ShapeRules RuleBook"
+  ],
   ["core", "Canonical Ids Transcript"],
   ["core/history", "FirstCome WellFormedJson ToolArguments Codec"],
   [

@@ -30,6 +30,15 @@ const outage = "test/runtime/Outage.test.ts"
 const refused = "test/runtime/WriteRefused.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // The shape of parts
+  {
+    name: "nameless-response",
+    does: "a Gemini response under another name is thrown away",
+    file: "packages/core/src/history/Pairing.ts",
+    find: "form.isByName\n    ? fillByName(batch, unknown)\n    : ",
+    put: "form.isByName\n    ? unknown\n    : ",
+    suites: ["test/core/history/Corpus.test.ts"]
+  },
   // Content that a model refuses
   {
     name: "unread-file",

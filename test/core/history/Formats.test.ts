@@ -182,7 +182,7 @@ describe("Gemini", () => {
     assert.deepStrictEqual(lines("gemini", round, { model: "gemini-2.5-pro" }), [])
   })
 
-  it("matches by id where both have one, else by name", () => {
+  it("matches by id where both have one, else by name, else by position", () => {
     const call = (name: string, id?: string) => ({
       functionCall: { name, args: {}, ...(id === undefined ? {} : { id }) }
     })
@@ -196,6 +196,9 @@ describe("Gemini", () => {
     ]
     assert.deepStrictEqual(lines("gemini", history(response("b"), response("a", "2"), response("a", "1"))), [])
     assert.deepStrictEqual(lines("gemini", history(response("a", "2"), response("b"), response("c"))), [
+      "error NAME_INVALID /2/parts/2/functionResponse/name"
+    ])
+    assert.deepStrictEqual(lines("gemini", history(response("a", "2"), response("b"), response("c", "3"))), [
       "info SUSPENDED_CALL /1/parts/0",
       "error ORPHAN_RESULT /2/parts/2"
     ])

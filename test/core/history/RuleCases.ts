@@ -69,6 +69,11 @@ const ui = {
   part: (fields: object) => ({ type: "tool-f", toolCallId: "a", input: {}, ...fields })
 }
 
+const link = { type: "image_url", image_url: { url: "https://x.test/a.png" } }
+
+/** The first bytes of a JPEG. */
+const jpeg = "/9j/4AAQ"
+
 export const cases: ReadonlyArray<RuleCase> = [
   {
     rule: "O6",
@@ -368,5 +373,265 @@ export const cases: ReadonlyArray<RuleCase> = [
     ],
     found: ["error APPROVAL_MISMATCH /1/parts/0"],
     repaired: { messages: [ui.question, ui.says(ui.part({ state: "output-available", output: "x" }))] }
+  },
+  // The shape of single parts
+  {
+    rule: "O12",
+    format: "openai-chat",
+    messages: [{ role: "user", content: { a: 1 } }],
+    found: ["error PART_INVALID /0/content"],
+    repaired: { messages: [{ role: "user", content: '{"a":1}' }] }
+  },
+  {
+    rule: "O12",
+    format: "openai-chat",
+    messages: [{ role: "user", content: [{ type: "text", text: 7 }] }],
+    found: ["error PART_INVALID /0/content/0/text"],
+    repaired: { messages: [{ role: "user", content: [{ type: "text", text: "7" }] }] }
+  },
+  {
+    rule: "O12",
+    format: "openai-chat",
+    messages: [user, { role: "assistant", content: [{ type: "text", text: "see" }, link] }, user],
+    found: ["error PART_MISPLACED /1/content/1"],
+    repaired: { messages: [user, { role: "assistant", content: [{ type: "text", text: "see" }] }, user] }
+  },
+  {
+    rule: "O12",
+    format: "openai-chat",
+    messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] }],
+    found: ["error UNREADABLE_IMAGE /0/content/0/image_url/url"],
+    repaired: { messages: [{ role: "user", content: [{ type: "text", text: Synthetic.unreadableImage }] }] }
+  },
+  {
+    rule: "O12",
+    format: "openai-chat",
+    messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: `data:image/png;base64,${jpeg}` } }] }],
+    found: ["error UNREADABLE_IMAGE /0/content/0/image_url/url"],
+    repaired: {
+      messages: [
+        { role: "user", content: [{ type: "image_url", image_url: { url: `data:image/jpeg;base64,${jpeg}` } }] }
+      ]
+    }
+  },
+  {
+    rule: "O13",
+    format: "openai-chat",
+    messages: [{ ...user, name: "Ada L" }],
+    found: ["error NAME_INVALID /0/name"],
+    repaired: { messages: [{ ...user, name: "Ada_L" }] }
+  },
+  {
+    rule: "O6",
+    format: "openai-chat",
+    messages: [user, chat.calls("{}"), { ...chat.result, content: { open: [17] } }],
+    found: ["error UNSUPPORTED_RESULT_CONTENT /2/content"],
+    repaired: { messages: [user, chat.calls("{}"), { ...chat.result, content: '{"open":[17]}' }] }
+  },
+  {
+    rule: "O6",
+    format: "openai-chat",
+    messages: [user, chat.calls("{}"), { ...chat.result, content: [{ id: 17 }, { id: 21 }] }],
+    found: ["error UNSUPPORTED_RESULT_CONTENT /2/content"],
+    repaired: { messages: [user, chat.calls("{}"), { ...chat.result, content: '[{"id":17},{"id":21}]' }] }
+  },
+  {
+    rule: "R10",
+    format: "openai-responses",
+    messages: [{ type: "message", role: "assistant", content: [{ type: "input_text", text: "a" }] }],
+    found: ["error PART_MISPLACED /0/content/0/type"],
+    repaired: { messages: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "a" }] }] }
+  },
+  {
+    rule: "R10",
+    format: "openai-responses",
+    messages: [{ type: "message", role: "user", content: [{ type: "output_text", text: "a", annotations: [] }] }],
+    found: ["error PART_MISPLACED /0/content/0/type"],
+    repaired: { messages: [{ type: "message", role: "user", content: [{ type: "input_text", text: "a" }] }] }
+  },
+  {
+    rule: "R10",
+    format: "openai-responses",
+    messages: [{ role: "user", content: [{ type: "input_text", text: null }] }],
+    found: ["error PART_INVALID /0/content/0/text"],
+    repaired: { messages: [{ role: "user", content: [{ type: "input_text", text: "" }] }] }
+  },
+  {
+    rule: "R10",
+    format: "openai-responses",
+    messages: [responses.call, { ...responses.output, output: [{ id: 17 }] }],
+    found: ["error UNSUPPORTED_RESULT_CONTENT /1/output"],
+    repaired: { messages: [responses.call, { ...responses.output, output: '[{"id":17}]' }] }
+  },
+  {
+    rule: "R10",
+    format: "openai-responses",
+    messages: [responses.call, { ...responses.output, output: [{ type: "input_text", text: "a" }, { id: 17 }] }],
+    found: ["error UNSUPPORTED_RESULT_CONTENT /1/output"],
+    repaired: {
+      messages: [
+        responses.call,
+        {
+          ...responses.output,
+          output: [
+            { type: "input_text", text: "a" },
+            { type: "input_text", text: '{"id":17}' }
+          ]
+        }
+      ]
+    }
+  },
+  {
+    rule: "R10",
+    format: "openai-responses",
+    messages: [{ role: "user", content: [{ type: "input_image", image_url: "data:image/png;base64,AAAA" }] }],
+    found: ["error UNREADABLE_IMAGE /0/content/0/image_url"],
+    repaired: { messages: [{ role: "user", content: [{ type: "input_text", text: Synthetic.unreadableImage }] }] }
+  },
+  {
+    rule: "A18",
+    format: "anthropic",
+    messages: [user, says(use), hears({ ...anthropic.result, content: { open: [17] } })],
+    found: ["error UNSUPPORTED_RESULT_CONTENT /2/content/0/content"],
+    repaired: { messages: [user, says(use), hears({ ...anthropic.result, content: '{"open":[17]}' })] }
+  },
+  {
+    rule: "A18",
+    format: "anthropic",
+    messages: [user, says(use), hears({ ...anthropic.result, is_error: "true" })],
+    found: ["error PART_INVALID /2/content/0/is_error"],
+    repaired: { messages: [user, says(use), hears({ ...anthropic.result, is_error: true })] }
+  },
+  {
+    rule: "A18",
+    format: "anthropic",
+    messages: [hears({ type: "text", text: { a: 1 } })],
+    found: ["error PART_INVALID /0/content/0/text"],
+    repaired: { messages: [hears({ type: "text", text: '{"a":1}' })] }
+  },
+  {
+    rule: "A19",
+    format: "anthropic",
+    messages: [user, says({ type: "text", text: "so \n" })],
+    found: ["error TRAILING_BLANK /1/content/0"],
+    repaired: { messages: [user, says({ type: "text", text: "so" })] }
+  },
+  {
+    rule: "A20",
+    format: "anthropic",
+    messages: [user, says({ type: "thinking", thinking: "t", signature: "" }, text), user],
+    found: ["error REASONING_NOT_SENDABLE /1/content/0"],
+    repaired: { messages: [user, says(text), user] }
+  },
+  {
+    rule: "G6",
+    format: "gemini",
+    messages: [gemini.asks({ text: "q" }, {})],
+    found: ["error PART_INVALID /0/parts/1"],
+    repaired: { messages: [gemini.question] }
+  },
+  {
+    rule: "G6",
+    format: "gemini",
+    messages: [gemini.asks({ text: "q" }, { text: "" })],
+    found: ["error EMPTY_TEXT_BLOCK /0/parts/1"],
+    repaired: { messages: [gemini.question] }
+  },
+  {
+    rule: "G6",
+    format: "gemini",
+    messages: [gemini.asks({ inlineData: { mimeType: "image/png", data: "AAAA" } })],
+    found: ["error UNREADABLE_IMAGE /0/parts/0/inlineData"],
+    repaired: { messages: [gemini.asks({ text: Synthetic.unreadableImage })] }
+  },
+  {
+    rule: "G5",
+    format: "gemini",
+    messages: [
+      gemini.question,
+      gemini.says(gemini.call("f"), gemini.call("g")),
+      gemini.asks(gemini.response("x"), gemini.response("y"))
+    ],
+    found: [
+      "error NAME_INVALID /2/parts/0/functionResponse/name",
+      "error NAME_INVALID /2/parts/1/functionResponse/name"
+    ],
+    repaired: {
+      messages: [
+        gemini.question,
+        gemini.says(gemini.call("f"), gemini.call("g")),
+        gemini.asks(gemini.response("f"), gemini.response("g"))
+      ]
+    }
+  },
+  {
+    rule: "V6",
+    format: "ai-sdk-model",
+    messages: [user, sdk.says({ ...sdk.call, providerExecuted: null }), sdk.tool(sdk.result), user],
+    found: ["error PART_INVALID /1/content/0/providerExecuted"],
+    repaired: { messages: [user, sdk.says(sdk.call), sdk.tool(sdk.result), user] }
+  },
+  {
+    rule: "V6",
+    format: "ai-sdk-model",
+    messages: [user, sdk.says(sdk.call), sdk.tool({ ...sdk.result, output: { rows: 3 } }), user],
+    found: ["error PART_INVALID /2/content/0/output/type"],
+    repaired: {
+      messages: [
+        user,
+        sdk.says(sdk.call),
+        sdk.tool({ ...sdk.result, output: { type: "json", value: { rows: 3 } } }),
+        user
+      ]
+    }
+  },
+  {
+    rule: "V6",
+    format: "ai-sdk-model",
+    messages: [user, sdk.says(sdk.call), sdk.tool({ ...sdk.result, output: null }), user],
+    found: ["error RESULT_MISSING_OUTPUT /2/content/0"],
+    repaired: {
+      messages: [
+        user,
+        sdk.says(sdk.call),
+        sdk.tool({ ...sdk.result, output: { type: "error-text", value: Synthetic.noOutput } }),
+        user
+      ]
+    }
+  },
+  {
+    rule: "V6",
+    format: "ai-sdk-model",
+    messages: [
+      user,
+      sdk.says(sdk.call, { type: "tool-approval-request", toolCallId: "a" }),
+      sdk.tool(sdk.result),
+      user
+    ],
+    found: ["error APPROVAL_MISMATCH /1/content/1/approvalId"],
+    repaired: { messages: [user, sdk.says(sdk.call), sdk.tool(sdk.result), user] }
+  },
+  {
+    rule: "V6",
+    format: "ai-sdk-model",
+    messages: [{ role: "user", content: [{ type: "file", mediaType: "image/png", data: "AAAA" }] }],
+    found: ["error UNREADABLE_IMAGE /0/content/0/data"],
+    repaired: { messages: [{ role: "user", content: [{ type: "text", text: Synthetic.unreadableImage }] }] }
+  },
+  {
+    rule: "U6",
+    format: "ai-sdk-ui",
+    messages: [{ ...ui.question, parts: [{ type: "text", text: "q", providerMetadata: null }] }],
+    found: ["error PART_INVALID /0/parts/0/providerMetadata"],
+    repaired: { messages: [ui.question] }
+  },
+  {
+    rule: "U6",
+    format: "ai-sdk-ui",
+    messages: [
+      { ...ui.question, parts: [{ type: "file", mediaType: "image/png", url: "data:image/png;base64,AAAA" }] }
+    ],
+    found: ["error UNREADABLE_IMAGE /0/parts/0/url"],
+    repaired: { messages: [{ ...ui.question, parts: [{ type: "text", text: Synthetic.unreadableImage }] }] }
   }
 ]

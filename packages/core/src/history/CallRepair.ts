@@ -149,9 +149,11 @@ const mender = (form: CallForm, hasIds: boolean, call: Call, result: Result): Fa
   const { id } = call
   const isRenamed = id !== undefined && result.id !== id && (hasIds || result.id !== undefined)
   const isRetyped = form.answers?.(result, call) === false
-  if (!isRenamed && !isRetyped) return undefined
+  const misnamed = form.misnamed?.is(result, call) === true ? form.misnamed : undefined
+  if (!isRenamed && !isRetyped && misnamed === undefined) return undefined
   return (value) => {
-    const named = isRenamed ? form.withId(value, true, id) : value
+    const called = misnamed === undefined ? value : misnamed.withName(value, call.name)
+    const named = isRenamed ? form.withId(called, true, id) : called
     return isRetyped && form.retype !== undefined ? form.retype(named, call) : named
   }
 }
@@ -159,6 +161,15 @@ const mender = (form: CallForm, hasIds: boolean, call: Call, result: Result): Fa
 const noteMended = (plan: Plan, form: CallForm, call: Call, result: Result, isCallRenamed: boolean) => {
   if (form.answers?.(result, call) === false) {
     note(plan, form.resultList, result, "DANGLING_CALL", "rewrite", `result is now of the kind ${call.family} asks for`)
+  } else if (form.misnamed?.is(result, call) === true) {
+    note(
+      plan,
+      form.resultList,
+      result,
+      "NAME_INVALID",
+      "rename",
+      `result now has the name ${show(call.name)} of its call`
+    )
   } else if (!isCallRenamed) {
     note(plan, form.resultList, result, "ID_INVALID", "rename", `result now names call ${show(call.id ?? "")}`)
   }

@@ -153,6 +153,11 @@ const lookAtResult = (
   } else if (where === "adjacent" && rules.resultsFirst === true && result.isLate) {
     faults.push(fault("RESULT_NOT_FIRST", "error", list, result, "", "stands behind other content of its message"))
   }
+  if (form.misnamed?.is(result, call) === true) {
+    faults.push(
+      fault("NAME_INVALID", "error", list, result, form.misnamed.path, "result names another tool than its call")
+    )
+  }
   if (form.answers?.(result, call) === false) {
     faults.push(fault("DANGLING_CALL", "error", form.callList, call, "", "is answered by a result of another kind"))
   }

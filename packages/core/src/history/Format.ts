@@ -168,6 +168,12 @@ export interface CallForm {
   readonly remainder: (message: JsonObject) => JsonObject | undefined
   /** Other parts of a message that name a call by its id, given the parts before and after renaming. */
   readonly renameAlong?: (before: ReadonlyArray<unknown>, after: ReadonlyArray<unknown>) => ReadonlyArray<unknown>
+  /** Where results are matched by name: whether one names another tool than its call, and the result with that name. */
+  readonly misnamed?: {
+    readonly is: (result: Result, call: Call) => boolean
+    readonly path: string
+    readonly withName: (result: JsonObject, name: string) => JsonObject
+  }
   /** The content of a result as text. */
   readonly resultText: (result: JsonObject) => string
 }

@@ -21,6 +21,7 @@ export const imageFault = (data: unknown, declared: unknown): ImageFault | undef
   if (typeof data !== "string" || data.length > maxImageLength) return "unreadable"
   const head = bytesOf(data.slice(0, headLength))
   const found = head === undefined ? undefined : typeOf(head)
+  if (found === "image/heic" && (declared === "image/heic" || declared === "image/heif")) return undefined
   if (head === undefined || found === undefined || !providerImages.has(found)) return "unreadable"
   const size = sizeOf(found, head)
   if (size !== undefined && !isPlausible(size)) return "unreadable"

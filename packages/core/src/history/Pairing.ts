@@ -8,6 +8,8 @@
  * - P2. A result that fits no call of that batch answers an earlier call only if its id occurs once in the history; it
  *   never answers a call that comes after it.
  * - P3. A real result beats a synthetic one, otherwise the first wins.
+ * - P5. Where results are matched by name, those under other names right behind a batch answer its open calls in order, if they
+ *   are as many.
  * - P4. A call that repeats id, name and arguments of an earlier one is a copy as long as there are fewer results than
  *   calls. A call that may still be answered is none, unless nothing stands between it and the earlier one.
  */
@@ -177,7 +179,7 @@ const matchRest = (
   }
   // What is left is matched by position: results without an id to the calls still open, unknown ids to calls without one.
   const rest = fill(batch, unnamed, () => true)
-  const strangers = fill(batch, unknown, (call) => call.id === undefined && !form.isByName)
+  const strangers = form.isByName ? fillByName(batch, unknown) : fill(batch, unknown, (call) => call.id === undefined)
   return [...rest, ...strangers]
 }
 
@@ -201,6 +203,21 @@ const fill = (batch: OpenBatch, results: ReadonlyArray<Answer>, accepts: (call: 
     }
     return true
   })
+}
+
+/**
+ * Results under the names of other tools, right behind their batch: as many as there are calls without a result, they answer
+ * them in order (P5). Gives those that answer none.
+ */
+const fillByName = (batch: OpenBatch, unknown: ReadonlyArray<Answer>): ReadonlyArray<Answer> => {
+  const near = unknown.filter(({ where }) => where !== "apart")
+  const open = batch.calls.filter((call, slot) => batch.answers[slot] === undefined && !call.isExempt)
+  if (near.length === 0 || near.length !== open.length) return unknown
+  // Ids on both sides that differ name other calls.
+  const isOther = open.some((call, nth) => call.id !== undefined && near[nth]?.result.id !== undefined)
+  if (isOther) return unknown
+  const left = new Set(fill(batch, near, () => true))
+  return unknown.filter((answer) => answer.where === "apart" || left.has(answer))
 }
 
 /** Puts a further result of an answered call aside, or in place of a synthetic one (P3). */

@@ -3,27 +3,8 @@
  *
  * Owns: what a rule id means and how well it is founded. Does not own: the checks, which cite these ids.
  */
-import type { Code } from "./Contract.ts"
-
-/** `schema`: published schema or documentation. `error`: seen in reports. `client`: how a large client behaves. `inference`: ours. */
-export type Grade = "schema" | "error" | "client" | "inference"
-
-export interface Rule {
-  readonly id: string
-  readonly says: string
-  readonly codes: ReadonlyArray<Code>
-  readonly grades: ReadonlyArray<Grade>
-  /** Public reports (`name#number`) and documents. */
-  readonly evidence: string
-}
-
-const rule = (
-  id: string,
-  says: string,
-  codes: ReadonlyArray<Code>,
-  grades: ReadonlyArray<Grade>,
-  evidence = ""
-): Rule => ({ id, says, codes, grades, evidence })
+import { rule, type Rule } from "./Rule.ts"
+import * as Shapes from "./ShapeRules.ts"
 
 /** OpenAI Chat Completions, and the profiles of its relatives. */
 export const openAiChat: ReadonlyArray<Rule> = [
@@ -101,7 +82,8 @@ export const openAiChat: ReadonlyArray<Rule> = [
     ["error"],
     "mistral-vibe#255, semantic-kernel#10281"
   ),
-  rule("kimi, vllm", "Call ids count inside one message only.", [], ["error"], "vllm#50295")
+  rule("kimi, vllm", "Call ids count inside one message only.", [], ["error"], "vllm#50295"),
+  ...Shapes.openAiChat
 ]
 
 /** OpenAI Responses. */
@@ -162,7 +144,8 @@ export const openAiResponses: ReadonlyArray<Rule> = [
     ["REASONING_NOT_SENDABLE", "REFERENCE_NOT_SENDABLE"],
     ["client"],
     "vercel/ai convert-to-openai-responses-input"
-  )
+  ),
+  ...Shapes.openAiResponses
 ]
 
 /** Anthropic Messages, and the profiles `bedrock` and `no-prefill`. */
@@ -261,7 +244,8 @@ export const anthropic: ReadonlyArray<Rule> = [
     ["PART_MISPLACED"],
     ["inference"],
     "the roles of the documented block types"
-  )
+  ),
+  ...Shapes.anthropic
 ]
 
 /** Gemini generateContent. */
@@ -284,11 +268,12 @@ export const gemini: ReadonlyArray<Rule> = [
   ),
   rule(
     "G5",
-    "Without ids, responses are matched by name and position.",
+    "Without ids, responses are matched by name and position; a response has the name of its call.",
     ["NAME_INVALID", "PART_MISPLACED"],
     ["client"],
-    "vercel/ai google converter"
-  )
+    "vercel/ai google converter, AstrBot#9876"
+  ),
+  ...Shapes.gemini
 ]
 
 /** Vercel AI SDK, ModelMessages (V) and UIMessages (U). */
@@ -344,7 +329,8 @@ export const aiSdk: ReadonlyArray<Rule> = [
     ["schema"],
     "vercel/ai validateUIMessages"
   ),
-  rule("U5", "A call id stands in one part.", ["DUPLICATE_CALL_ID"], ["error"], "vercel/ai#18457")
+  rule("U5", "A call id stands in one part.", ["DUPLICATE_CALL_ID"], ["error"], "vercel/ai#18457"),
+  ...Shapes.aiSdk
 ]
 
 /** All rules. */

@@ -1,5 +1,5 @@
 /**
- * ModelMessages of the Vercel AI SDK (rules V1-V5).
+ * ModelMessages of the Vercel AI SDK (rules V1-V6).
  *
  * Owns: their form, approvals included. What the SDK checks by itself and what it lets through is told in the rules.
  */
@@ -9,7 +9,9 @@ import type { Blemish, Call, CallForm, Draft, Edit, Entry, Fault, Format, Histor
 import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
 import { isObject, listOf, show, textOf, type JsonObject } from "../Json.ts"
 import { alternation, ending, userAfterTool } from "../Order.ts"
+import * as Shape from "../Shape.ts"
 import * as Synthetic from "../Synthetic.ts"
+import { inspectModelPart } from "./AiSdkShape.ts"
 import { blankless, textIn, textPart } from "./Content.ts"
 
 const entry = (message: unknown, index: number): Entry => {
@@ -53,7 +55,10 @@ const callsIn = (message: JsonObject, index: number): ReadonlyArray<Call> => {
   return calls
 }
 
-const isResult = (part: unknown): part is JsonObject => isObject(part) && part["type"] === "tool-result"
+/** A result; one that has lost its type is known by its output. */
+const isResult = (part: unknown): part is JsonObject =>
+  isObject(part) &&
+  (part["type"] === "tool-result" || (blankless(part["type"]) === undefined && part["output"] !== undefined))
 
 const resultsIn = (message: JsonObject, index: number): ReadonlyArray<Result> => {
   const results: Array<Result> = []
@@ -89,7 +94,7 @@ const approvalsIn = (messages: ReadonlyArray<unknown>): Map<string, Approval> =>
       if (part["type"] === "tool-approval-request") {
         const approval: Approval = { request: part, response: undefined }
         byCall.set(`${index} ${show(part["toolCallId"] ?? "")}`, approval)
-        byId.set(part["approvalId"], approval)
+        if (typeof part["approvalId"] === "string") byId.set(part["approvalId"], approval)
       }
       const asked = part["type"] === "tool-approval-response" ? byId.get(part["approvalId"]) : undefined
       if (asked !== undefined) asked.response ??= part
@@ -121,6 +126,8 @@ const answer: CallForm["answer"] = (call, { code }, history) => {
   const approval = approvalOf(call, history)
   if (code === "DENIED_WITHOUT_RESULT") return [denied(textOf(approval?.response ?? {}, "reason"))]
   const approvalId = approval?.request["approvalId"]
+  // A question without its id cannot be answered; it goes with the denial of its call.
+  if (typeof approvalId !== "string") return [denied(Synthetic.superseded)]
   const response = { type: "tool-approval-response", approvalId, approved: false, reason: Synthetic.superseded }
   return [response, denied(Synthetic.superseded)]
 }
@@ -176,27 +183,46 @@ const carried = new Map<unknown, ReadonlySet<unknown>>([
 ])
 const known = new Set([...carried.values()].flatMap((types) => [...types]))
 
-const inspectPart = (part: unknown, message: JsonObject, { rules }: History): ReadonlyArray<Blemish> | undefined => {
-  if (!isObject(part)) return undefined
+const inspectPart = (part: unknown, message: JsonObject, history: History): ReadonlyArray<Blemish> | undefined => {
   const { role } = message
+  if (!isObject(part)) {
+    // A tool message has no texts.
+    return role === "tool" && !Array.isArray(part) ? misplaced(part ?? null, []) : Shape.inspectStray(part, textPart)
+  }
+  if (blankless(part["type"]) === undefined) return Shape.inspectUntyped(part, typed(part, role), textPart)
   if (carried.get(role)?.has(part["type"]) === false && known.has(part["type"])) {
     // A result among the user's parts is not dropped here but moved (`Pairing`).
     if (part["type"] === "tool-result") return undefined
     const text = Synthetic.strayCall(textOf(part, "toolName") ?? "", show(part["input"] ?? {}))
     return misplaced(part, role === "user" && part["type"] === "tool-call" ? [textPart(text)] : [])
   }
-  if (part["type"] === "tool-call") {
-    const found = inspectObject(part["input"], rules.badArgs, "/input", (input) => ({ ...part, input }))
-    return found === undefined ? undefined : [found]
-  }
-  if (part["type"] !== "tool-result" || isObject(part["output"])) return undefined
-  const output =
-    part["output"] === undefined || part["output"] === null
-      ? { type: "error-text", value: Synthetic.noOutput }
-      : { type: "json", value: part["output"] }
-  const fix = rewriting("an output of the SDK's form", { ...part, output })
-  return [error("RESULT_MISSING_OUTPUT", "", "result has no output", fix)]
+  const lost = role === "assistant" ? inspectNameless(part) : undefined
+  if (lost !== undefined) return [lost]
+  const shape = inspectModelPart(part, (id) => nameOf(id, history))
+  if (part["type"] !== "tool-call") return shape
+  const args = inspectObject(part["input"], history.rules.badArgs, "/input", (input) => ({ ...part, input }))
+  return args === undefined ? shape : [...(shape ?? []), args]
 }
+
+/** A call that the provider ran, or its result, that nothing can name any more: what it says is kept as text. */
+const inspectNameless = (part: JsonObject): Blemish | undefined => {
+  const isOwn = part["type"] === "tool-call" ? part["providerExecuted"] === true : part["type"] === "tool-result"
+  if (!isOwn || typeof part["toolCallId"] === "string") return undefined
+  const text = show(part["type"] === "tool-call" ? (part["input"] ?? {}) : (part["output"] ?? ""))
+  const fix = rewriting("kept as text, for it has no id", textPart(Synthetic.orphan(text)), [part])
+  return error("PART_INVALID", "/toolCallId", "toolCallId is not a text", fix)
+}
+
+/** A part with the type that its members show. */
+const typed = (part: JsonObject, role: unknown): JsonObject | undefined => {
+  const hasOutput: boolean = isResult(part)
+  if (hasOutput) return { ...part, type: "tool-result" }
+  return role !== "tool" && typeof part["text"] === "string" ? { ...part, type: "text" } : undefined
+}
+
+/** The tool that a call was made for. */
+const nameOf = (id: unknown, { entries }: History): string | undefined =>
+  entries.flatMap(({ calls }) => calls).find((call) => call.id === id)?.name
 
 /** V3: answers to approvals nobody asked for, and requests for calls that are gone; the SDK refuses such a prompt. */
 const strayApprovals = ({ messages }: History): ReadonlyArray<Fault> => {
@@ -240,7 +266,19 @@ const strayApprovals = ({ messages }: History): ReadonlyArray<Fault> => {
 
 const inspect = (message: JsonObject, _: number, { rules }: History): ReadonlyArray<Blemish> | undefined => {
   const { content, role } = message
-  if (role === "system") return typeof content === "string" ? undefined : empty(message, rules)
+  if (role === "system") {
+    if (typeof content === "string") return undefined
+    const text = Array.isArray(content) ? textIn(content) : isObject(content) ? show(content) : ""
+    if (text === "") return empty(message, rules)
+    return [
+      error(
+        "PART_INVALID",
+        "/content",
+        "content is not a text",
+        rewriting("the content is text now", { ...message, content: text })
+      )
+    ]
+  }
   if (role === "tool") return Array.isArray(content) ? undefined : empty(message, rules)
   if (role !== "user" && role !== "assistant") return unknownRole(role)
   if (Array.isArray(content) ? content.length > 0 : typeof content === "string" && content !== "") return undefined

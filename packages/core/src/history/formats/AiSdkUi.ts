@@ -1,18 +1,20 @@
 /**
- * UIMessages of the Vercel AI SDK (rules U1-U5).
+ * UIMessages of the Vercel AI SDK (rules U1-U6).
  *
  * Owns: their form. Call and result are one part with a state, so nothing can be displaced or orphaned here; what goes
  * wrong is the state, and parts that a resumed stream wrote twice. Who may speak after whom is a matter of the model
  * messages these become: nothing is put between messages a person reads.
  */
-import { empty, error, misplaced, rewriting, unknownRole } from "../Blemish.ts"
+import { empty, error, rewriting, unknownRole } from "../Blemish.ts"
 import type { Code } from "../Contract.ts"
 import type { Blemish, Draft, Edit, Entry, Fault, Format, History, Place } from "../Format.ts"
 import { assistant, silent, system, user } from "../Format.ts"
 import { isSuspended } from "../History.ts"
-import { equal, isObject, listOf, omit, show, type JsonObject } from "../Json.ts"
+import { equal, isObject, listOf, omit, show, textOf, type JsonObject } from "../Json.ts"
 import { minter } from "../NewId.ts"
+import * as Shape from "../Shape.ts"
 import * as Synthetic from "../Synthetic.ts"
+import { inspectUiPart } from "./AiSdkShape.ts"
 import { blankless, textPart } from "./Content.ts"
 
 const entry = (message: unknown): Entry => {
@@ -187,10 +189,20 @@ const callIds = (history: History): Set<string> =>
     )
   )
 
+/** A part with the type that its members show. */
+const typed = (part: JsonObject): JsonObject | undefined => {
+  if (typeof part["toolCallId"] === "string") {
+    return { ...part, type: "dynamic-tool", toolName: textOf(part, "toolName") ?? "unnamed_tool" }
+  }
+  return typeof part["text"] === "string" ? { ...part, type: "text" } : undefined
+}
+
 /** U1, U4: the fields of a part agree with its state. */
 const inspectPart = (part: unknown): ReadonlyArray<Blemish> | undefined => {
-  if (!isObject(part) || typeof part["type"] !== "string") return misplaced(part, [])
-  if (!isTool(part)) return undefined
+  if (!isObject(part)) return Shape.inspectStray(part, textPart)
+  if (blankless(part["type"]) === undefined) return Shape.inspectUntyped(part, typed(part), textPart)
+  const shape = inspectUiPart(part, isTool(part))
+  if (shape !== undefined || !isTool(part)) return shape
   const { state } = part
   const approval = approvalOf(part)
   const approved = approval?.["approved"]

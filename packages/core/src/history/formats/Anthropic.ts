@@ -8,11 +8,11 @@ import { empty, error, found, misplaced, removal, rewriting, unknownRole } from 
 import type { Blemish, Call, CallForm, Entry, Fault, Format, History, Result } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, user } from "../Format.ts"
 import { isObject, listOf, show, step, textOf, type JsonObject } from "../Json.ts"
-import * as Media from "../Media.ts"
 import { alternation, ending } from "../Order.ts"
+import * as Shape from "../Shape.ts"
 import * as Synthetic from "../Synthetic.ts"
 import { inspectName } from "../ToolName.ts"
-import { isThinking, thinking } from "./AnthropicThinking.ts"
+import { inspectThinking, isThinking, thinking, trailingBlank } from "./AnthropicThinking.ts"
 import { blankless, textIn, textPart } from "./Content.ts"
 
 const entry = (message: unknown, index: number): Entry => {
@@ -55,10 +55,14 @@ const calls: CallForm = {
 }
 
 const inspectBlock = (block: unknown, message: JsonObject, history: History): ReadonlyArray<Blemish> | undefined => {
-  if (!isObject(block)) return undefined
+  if (!isObject(block)) return Shape.inspectStray(block, textPart)
+  if (blankless(block["type"]) === undefined) return Shape.inspectUntyped(block, typed(block), textPart)
   if (message["role"] === "user" && isModelsOnly(block)) {
     const text = Synthetic.strayCall(textOf(block, "name") ?? "", show(block["input"] ?? {}))
     return misplaced(block, isThinking(block) ? [] : [textPart(text)])
+  }
+  if (message["role"] === "assistant" && (block["type"] === "image" || block["type"] === "document")) {
+    return misplaced(block, [])
   }
   switch (block["type"]) {
     case "text":
@@ -71,17 +75,30 @@ const inspectBlock = (block: unknown, message: JsonObject, history: History): Re
       const args = inspectObject(block["input"], history.rules.badArgs, "/input", put("input"))
       return found(name, args)
     }
+    case "thinking":
+    case "redacted_thinking": {
+      const blemish = inspectThinking(block, message, history)
+      return blemish === undefined ? undefined : [blemish]
+    }
     case "tool_result":
-      return inspectResult(block, message, history)
+      return inspectOutcome(block) ?? inspectResult(block, message, history)
     default:
       return undefined
   }
+}
+
+/** A block with the type that its members show. */
+const typed = (block: JsonObject): JsonObject | undefined => {
+  if (typeof block["tool_use_id"] === "string") return { ...block, type: "tool_result" }
+  return typeof block["text"] === "string" ? { ...block, type: "text" } : undefined
 }
 
 const isModelsOnly = (block: JsonObject): boolean =>
   block["type"] === "tool_use" || isThinking(block) || isServerUse(block)
 
 const inspectText = (block: JsonObject): ReadonlyArray<Blemish> | undefined => {
+  const wrong = Shape.textMember(block, "text")
+  if (wrong !== undefined) return [wrong]
   if (typeof block["text"] !== "string" || block["text"].trim() !== "") return undefined
   return [error("EMPTY_TEXT_BLOCK", "", "text block without text", removal("an empty text", block))]
 }
@@ -89,13 +106,30 @@ const inspectText = (block: JsonObject): ReadonlyArray<Blemish> | undefined => {
 /** A16. */
 const inspectImage = (block: JsonObject): ReadonlyArray<Blemish> | undefined => {
   const source = isObject(block["source"]) ? block["source"] : {}
-  const fault = source["type"] === "base64" ? Media.imageFault(source["data"], source["media_type"]) : undefined
-  if (fault === undefined) return undefined
-  const fix =
-    fault === "unreadable"
-      ? rewriting("a note in place of the image", textPart(Synthetic.unreadableImage), [block])
-      : rewriting(`media type is ${fault.mediaType}`, { ...block, source: { ...source, media_type: fault.mediaType } })
-  return [error("UNREADABLE_IMAGE", "", "image cannot be read as what it says it is", fix)]
+  if (source["type"] !== "base64") return undefined
+  const image: Shape.ImageData = {
+    base64: source["data"],
+    declared: source["media_type"],
+    path: "",
+    retyped: (media_type) => ({ ...block, source: { ...source, media_type } })
+  }
+  return Shape.all(Shape.inspectImage(block, image, Shape.imageNote(textPart)))
+}
+
+/** A18: the content of a result is text or blocks, and whether it failed is a boolean. */
+const inspectOutcome = (result: JsonObject): ReadonlyArray<Blemish> | undefined =>
+  Shape.all(
+    Shape.inspectResult(result, "content", (block) => typeof block["type"] === "string", textPart),
+    inspectFailure(result)
+  )
+
+const inspectFailure = (result: JsonObject): Blemish | undefined => {
+  const isError = result["is_error"]
+  if (isError === undefined || typeof isError === "boolean") return undefined
+  const { is_error: _, ...rest } = result
+  const isTrue = isError === "true" || isError === 1
+  const fix = rewriting("is_error is a boolean now", isTrue ? { ...rest, is_error: true } : rest)
+  return error("PART_INVALID", "/is_error", "is_error is not a boolean", fix)
 }
 
 /** Blocks inside a result obey the same rules. One fix mends all of them. */
@@ -227,7 +261,7 @@ export const Anthropic: Format = {
   calls,
   parts: [{ list: "content", inspect: inspectBlock }],
   inspect,
-  sequence: [toolsDeclared, thinking, alternation, ending],
+  sequence: [toolsDeclared, thinking, trailingBlank, alternation, ending],
   note: (role, text) => ({ role, content: [textPart(text)] }),
   textPart
 }

@@ -3,12 +3,53 @@
  *
  * Owns: where they must stand, may not stand, and may not be changed. They are restored from the record, never made up.
  */
-import type { Edit, Fault, History } from "../Format.ts"
-import { equal, isObject, listOf, type JsonObject } from "../Json.ts"
+import { error, removal, type Fix } from "../Blemish.ts"
+import type { Blemish, Edit, Fault, History } from "../Format.ts"
+import { equal, isObject, listOf, textOf, type JsonObject } from "../Json.ts"
 import { recordOf } from "../Record.ts"
 
 export const isThinking = (block: unknown): boolean =>
   isObject(block) && (block["type"] === "thinking" || block["type"] === "redacted_thinking")
+
+/** A20: a thinking block has the signature it was issued with. It comes from the record, or the block goes. */
+export const inspectThinking = (block: JsonObject, message: JsonObject, history: History): Blemish | undefined => {
+  const isRedacted = block["type"] === "redacted_thinking"
+  const member = isRedacted ? "data" : "signature"
+  if (textOf(block, member) !== undefined && (isRedacted || typeof block["thinking"] === "string")) return undefined
+  const issued = listOf(recordOf(history)(message) ?? {}, "content").find(
+    (other) => isObject(other) && other["type"] === block["type"] && other["thinking"] === block["thinking"]
+  )
+  const fix: Fix =
+    isObject(issued) && textOf(issued, member) !== undefined
+      ? { to: [issued], action: "restore", note: "the block from the record" }
+      : removal(`a thinking block without its ${member}`, block)
+  return error("REASONING_NOT_SENDABLE", "", `thinking has no ${member}`, fix)
+}
+
+/** A19: the answer a request begins with has no blank at its end. */
+export const trailingBlank = (history: History): ReadonlyArray<Fault> => {
+  const index = history.messages.length - 1
+  const message = history.messages[index]
+  if (!isObject(message) || message["role"] !== "assistant" || history.context.purpose === "archive") return []
+  const { content } = message
+  const last: unknown = Array.isArray(content) ? content.at(-1) : content
+  const text = isObject(last) && last["type"] === "text" ? last["text"] : last
+  if (typeof text !== "string" || text.trim() === "" || text.trimEnd() === text) return []
+  const trimmed = text.trimEnd()
+  const to = isObject(last) ? [...listOf(message, "content").slice(0, -1), { ...last, text: trimmed }] : trimmed
+  return [
+    {
+      code: "TRAILING_BLANK",
+      severity: "error",
+      index,
+      path: isObject(last) ? `/content/${listOf(message, "content").length - 1}` : "/content",
+      message: "the answer that a request begins with ends with a blank",
+      edits: [
+        { index, replace: [{ ...message, content: to }], action: "rewrite", note: "the blank at the end is gone" }
+      ]
+    }
+  ]
+}
 
 /** The thinking rules; they look at the latest assistant message only. */
 export const thinking = (history: History): ReadonlyArray<Fault> => {

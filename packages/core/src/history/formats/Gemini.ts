@@ -1,16 +1,17 @@
 /**
- * Gemini contents (rules G1-G5).
+ * Gemini contents (rules G1-G6).
  *
  * Owns: their form, in camel case as the REST interface documents it.
  */
 import { inspectObject } from "../Arguments.ts"
-import { empty, error, found, misplaced, rewriting, unknownRole } from "../Blemish.ts"
+import { empty, error, found, misplaced, removal, rewriting, unknownRole } from "../Blemish.ts"
 import type { Blemish, Call, CallForm, Edit, Entry, Fault, Format, History, Result } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, user } from "../Format.ts"
 import { isSuspended } from "../History.ts"
 import { equal, isObject, listOf, show, textOf, type JsonObject } from "../Json.ts"
 import { alternation, ending, roleOrder } from "../Order.ts"
 import { recordOf } from "../Record.ts"
+import * as Shape from "../Shape.ts"
 import * as Synthetic from "../Synthetic.ts"
 import { inspectName } from "../ToolName.ts"
 import { blankless } from "./Content.ts"
@@ -63,6 +64,15 @@ const calls: CallForm = {
     const id = call.id === undefined ? {} : { id: call.id }
     return [{ functionResponse: { ...id, name: call.name, response: { output: Synthetic.outcomeUnknown } } }]
   },
+  misnamed: {
+    // An id tells by itself.
+    is: (result, call) => (result.id === undefined || call.id === undefined) && result.name !== call.name,
+    path: "/functionResponse/name",
+    withName: (part, name) => {
+      const body = part["functionResponse"]
+      return { ...part, functionResponse: { ...(isObject(body) ? body : {}), name } }
+    }
+  },
   remainder: (message) => (listOf(message, "parts").length === 0 ? undefined : message),
   resultText: (part) => {
     const body = part["functionResponse"]
@@ -73,7 +83,7 @@ const calls: CallForm = {
 }
 
 const inspectPart = (part: unknown, message: JsonObject, { rules }: History): ReadonlyArray<Blemish> | undefined => {
-  if (!isObject(part)) return undefined
+  if (!isObject(part)) return Shape.inspectStray(part, (text) => ({ text }))
   const call = part["functionCall"]
   if (isObject(call)) {
     if (isUserRole(message["role"])) {
@@ -85,12 +95,42 @@ const inspectPart = (part: unknown, message: JsonObject, { rules }: History): Re
     return found(name, inspectObject(args, "error", "/functionCall/args", put("args")))
   }
   const result = part["functionResponse"]
-  if (!isObject(result)) return undefined
+  if (!isObject(result)) return inspectContent(part)
   const put = (field: string) => (to: unknown) => ({ ...part, functionResponse: { ...result, [field]: to } })
   return found(
     inspectName(result["name"], rules, "/functionResponse/name", put("name")),
     inspectResponse(result["response"], put("response"))
   )
+}
+
+/** Members that say something about the data of a part, and are none themselves. */
+const aside: ReadonlySet<string> = new Set([
+  "thought",
+  "thoughtSignature",
+  "videoMetadata",
+  "partMetadata",
+  "mediaResolution"
+])
+
+/** G6: a part has data; an empty text is data only for a signature. */
+const inspectContent = (part: JsonObject): ReadonlyArray<Blemish> | undefined => {
+  const { inlineData, text } = part
+  const hasOther = Object.keys(part).some((key) => key !== "text" && !aside.has(key) && part[key] !== null)
+  if (!hasOther && (text === undefined || text === null)) {
+    return [error("PART_INVALID", "", "part has no data", removal("a part without data", part))]
+  }
+  if (!hasOther && text === "" && textOf(part, "thoughtSignature") === undefined) {
+    return [error("EMPTY_TEXT_BLOCK", "", "text part without text", removal("an empty text", part))]
+  }
+  if (text !== undefined && typeof text !== "string") return Shape.all(Shape.textMember(part, "text"))
+  if (!isObject(inlineData) || textOf(inlineData, "mimeType")?.startsWith("image/") !== true) return undefined
+  const image: Shape.ImageData = {
+    base64: inlineData["data"],
+    declared: inlineData["mimeType"],
+    path: "/inlineData",
+    retyped: (mimeType) => ({ ...part, inlineData: { ...inlineData, mimeType } })
+  }
+  return Shape.all(Shape.inspectImage(part, image, { text: Synthetic.unreadableImage }))
 }
 
 const inspectResponse = (response: unknown, put: (response: unknown) => unknown): Blemish | undefined => {

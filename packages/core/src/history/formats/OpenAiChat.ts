@@ -4,13 +4,14 @@
  * Owns: their form. Legacy `function_call`/`function` pairs are left as they are.
  */
 import { inspectText } from "../Arguments.ts"
-import { empty, error, found, removal, rewriting, unknownRole } from "../Blemish.ts"
+import { empty, error, found, misplaced, removal, rewriting, unknownRole } from "../Blemish.ts"
 import type { Rules } from "../Contract.ts"
 import type { Blemish, Call, CallForm, Edit, Entry, Fault, Format, History } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
 import { isObject, listOf, omit, show, step, textOf, type JsonObject } from "../Json.ts"
 import { alternation, ending, userAfterTool } from "../Order.ts"
 import { recordOf } from "../Record.ts"
+import * as Shape from "../Shape.ts"
 import * as Synthetic from "../Synthetic.ts"
 import { inspectName } from "../ToolName.ts"
 import { blankless, textIn, textPart } from "./Content.ts"
@@ -89,6 +90,8 @@ const inspect = (message: JsonObject, _: number, { rules }: History): ReadonlyAr
     case "assistant":
       return inspectAnswer(message, rules, isEmpty)
     case "tool": {
+      const wrong = Shape.inspectResult(message, "content", isKnownPart, textPart)
+      if (wrong !== undefined) return [wrong]
       if (!isEmpty) return undefined
       const fix = rewriting("a text that says there was no output", { ...message, content: Synthetic.noOutput })
       return [error("RESULT_MISSING_OUTPUT", "", "result has no content", fix)]
@@ -96,12 +99,52 @@ const inspect = (message: JsonObject, _: number, { rules }: History): ReadonlyAr
     case "user":
     case "system":
     case "developer":
-      return isEmpty ? empty(message, rules) : undefined
+      return isEmpty ? empty(message, rules) : (inspectSpeaker(message) ?? inspectContent(message))
     case "function":
       return undefined
     default:
       return unknownRole(role)
   }
+}
+
+/** Types of content parts, by the roles that carry them beside text. */
+const files: ReadonlySet<unknown> = new Set(["image_url", "input_audio", "file"])
+
+const isKnownPart = (part: JsonObject): boolean => part["type"] === "text" || files.has(part["type"])
+
+/** O12: content is text or a list of parts. */
+const inspectContent = (message: JsonObject): ReadonlyArray<Blemish> | undefined => {
+  const { content } = message
+  if (typeof content === "string" || Array.isArray(content)) return undefined
+  const fix = rewriting("the content is JSON text now", { ...message, content: show(content) })
+  return [error("PART_INVALID", "/content", "content is neither text nor a list of parts", fix)]
+}
+
+/** O13: the name of a speaker has no blanks. */
+const inspectSpeaker = (message: JsonObject): ReadonlyArray<Blemish> | undefined => {
+  const { name } = message
+  if (name === undefined || (typeof name === "string" && /^[^\s<|\\/>]+$/.test(name))) return undefined
+  const legal = typeof name === "string" ? name.replaceAll(/[\s<|\\/>]+/g, "_") : ""
+  const to = legal === "" ? omit(message, "name") : { ...message, name: legal }
+  return [error("NAME_INVALID", "/name", "name has blanks or is no text", rewriting("a legal name", to, [name]))]
+}
+
+/** O12, A16: parts are of the role's kinds, texts are texts, images can be read. */
+const inspectPart = (part: unknown, message: JsonObject): ReadonlyArray<Blemish> | undefined => {
+  if (message["role"] === "tool" || message["role"] === "function") return undefined
+  if (!isObject(part)) return Shape.inspectStray(part, textPart)
+  if (blankless(part["type"]) === undefined) {
+    const guess = typeof part["text"] === "string" ? { ...part, type: "text" } : undefined
+    return Shape.inspectUntyped(part, guess, textPart)
+  }
+  if (part["type"] === "text") return Shape.all(Shape.textMember(part, "text"))
+  if (files.has(part["type"]) && message["role"] !== "user") return misplaced(part, [])
+  if (part["type"] !== "image_url") return undefined
+  const image = part["image_url"]
+  const data = isObject(image)
+    ? Shape.imageInUrl(image["url"], "/image_url/url", (url) => ({ ...part, image_url: { ...image, url } }))
+    : Shape.imageInUrl(image, "/image_url", (url) => ({ ...part, image_url: { url } }))
+  return Shape.all(Shape.inspectImage(part, data, Shape.imageNote(textPart)))
 }
 
 /** O5. */
@@ -111,6 +154,8 @@ const inspectAnswer = (message: JsonObject, rules: Rules, isEmpty: boolean): Rea
     const fix = rewriting("the empty list of calls is gone", omit(message, "tool_calls"))
     return [error("EMPTY_CONTENT", "/tool_calls", "list of calls is empty", fix)]
   }
+  const wrong = inspectSpeaker(message) ?? (isEmpty ? undefined : inspectContent(message))
+  if (wrong !== undefined) return wrong
   if (!isEmpty || isObject(message["audio"]) || textOf(message, "refusal") !== undefined) return undefined
   if (Array.isArray(calls) || isObject(message["function_call"])) {
     if (!Array.isArray(message["content"])) return undefined
@@ -124,7 +169,7 @@ const inspectAnswer = (message: JsonObject, rules: Rules, isEmpty: boolean): Rea
 const resultContent = (history: History): ReadonlyArray<Fault> => {
   const foreign = (index: number) =>
     listOf(history.messages[index] as JsonObject, "content").flatMap((part, slot) =>
-      isObject(part) && part["type"] === "text" ? [] : [{ part, slot }]
+      isUserPart(part) ? [{ part, slot }] : []
     )
   const isConcerned = (index: number) => history.entries[index]?.results.length === 1 && foreign(index).length > 0
   if (!history.entries.some((_, index) => isConcerned(index))) return []
@@ -164,23 +209,20 @@ const moveContent = (message: JsonObject, index: number, parts: Foreign): Edit =
   const gone = new Set(parts.map(({ slot }) => slot))
   const kept = listOf(message, "content").filter((_, slot) => !gone.has(slot))
   const content = kept.length > 0 ? kept : [textPart(Synthetic.moved)]
-  const dropped = parts.flatMap(({ part }) => (isUserPart(part) ? [] : [part]))
   return {
     index,
     replace: [{ ...message, content }],
     action: "move",
-    note: "content moved into a user message behind the batch",
-    ...(dropped.length === 0 ? {} : { dropped })
+    note: "content moved into a user message behind the batch"
   }
 }
 
 const carriers = (message: JsonObject, parts: Foreign): ReadonlyArray<unknown> => [
   textPart(Synthetic.contentOf(show(message["tool_call_id"] ?? ""))),
-  ...parts.flatMap(({ part }) => (isUserPart(part) ? [part] : []))
+  ...parts.map(({ part }) => part)
 ]
 
-const isUserPart = (part: unknown): boolean =>
-  isObject(part) && (part["type"] === "image_url" || part["type"] === "input_audio" || part["type"] === "file")
+const isUserPart = (part: unknown): boolean => isObject(part) && files.has(part["type"])
 
 /** Profile `deepseek`: answers of rounds with calls carry their reasoning. */
 const reasoningContent = (history: History): ReadonlyArray<Fault> => {
@@ -229,7 +271,10 @@ export const OpenAiChat: Format = {
   name: "openai-chat",
   entry,
   calls,
-  parts: [{ list: "tool_calls", inspect: inspectCall }],
+  parts: [
+    { list: "tool_calls", inspect: inspectCall },
+    { list: "content", inspect: inspectPart }
+  ],
   inspect,
   sequence: [resultContent, reasoningContent, userAfterTool, alternation, ending],
   note: (role, content) => ({ role, content }),

@@ -1,14 +1,15 @@
 /**
- * OpenAI Responses input items (rules R1-R9).
+ * OpenAI Responses input items (rules R1-R10).
  *
  * Owns: their form. Item types not named here belong to the answer around them and are left as they are.
  */
 import { inspectText } from "../Arguments.ts"
-import { error, found, removal, rewriting } from "../Blemish.ts"
+import { error, found, misplaced, removal, rewriting } from "../Blemish.ts"
 import type { Blemish, Call, CallForm, Entry, Fault, Format, History } from "../Format.ts"
 import { assistant, callAt, resultAt, silent, system, user } from "../Format.ts"
 import { equal, isObject, omit, show, textOf, type JsonObject } from "../Json.ts"
 import { ending } from "../Order.ts"
+import * as Shape from "../Shape.ts"
 import * as Synthetic from "../Synthetic.ts"
 import { inspectName } from "../ToolName.ts"
 import { blankless, textIn } from "./Content.ts"
@@ -123,8 +124,36 @@ const inspectOutput = (item: JsonObject): ReadonlyArray<Blemish> | undefined => 
     const fix = rewriting("a text that says there was no output", { ...item, output: Synthetic.noOutput })
     return [error("RESULT_MISSING_OUTPUT", "", "result has no output", fix)]
   }
+  const wrong = Shape.inspectResult(item, "output", isInputPart, inputText)
+  if (wrong !== undefined) return [wrong]
   if (typeof output !== "string" || output.length <= maxOutput) return undefined
   return decision("RESULT_TOO_LONG", "/output", "output is longer than 10485760 characters", ["shorten-output"])
+}
+
+const inputText = (text: string): JsonObject => ({ type: "input_text", text })
+
+const isInputPart = (part: JsonObject): boolean => textOf(part, "type")?.startsWith("input_") === true
+
+/** R10, A16: what the model says is output, what it reads is input; texts are texts, images can be read. */
+const inspectPart = (part: unknown, item: JsonObject): ReadonlyArray<Blemish> | undefined => {
+  if (typeOf(item) !== "message") return undefined
+  const own = item["role"] === "assistant" ? "output_text" : "input_text"
+  const textOf = (text: string) => ({ type: own, text })
+  if (!isObject(part)) return Shape.inspectStray(part, textOf)
+  const { type } = part
+  if (blankless(type) === undefined) {
+    return Shape.inspectUntyped(part, typeof part["text"] === "string" ? { ...part, type: own } : undefined, textOf)
+  }
+  if (type === "text" || type === "input_text" || type === "output_text") {
+    if (type === own) return Shape.all(Shape.textMember(part, "text"))
+    const { annotations: _, logprobs: __, ...rest } = part
+    const to = own === "input_text" ? { ...rest, type: own } : { ...part, type: own }
+    return [error("PART_MISPLACED", "/type", `this role has ${own}`, rewriting(`type is ${own}`, to))]
+  }
+  if (item["role"] === "assistant" && isInputPart(part)) return misplaced(part, [])
+  if (type !== "input_image") return undefined
+  const data = Shape.imageInUrl(part["image_url"], "/image_url", (image_url) => ({ ...part, image_url }))
+  return Shape.all(Shape.inspectImage(part, data, Shape.imageNote(inputText)))
 }
 
 /** R8, R9. Encrypted reasoning may stand without an id; other reasoning is known to the provider by its id only. */
@@ -237,7 +266,7 @@ export const OpenAiResponses: Format = {
   name: "openai-responses",
   entry,
   calls,
-  parts: [],
+  parts: [{ list: "content", inspect: inspectPart }],
   inspect,
   sequence: [itemIds, followers, ending],
   note: (role, text) => ({
@@ -245,5 +274,5 @@ export const OpenAiResponses: Format = {
     role,
     content: [{ type: role === "user" ? "input_text" : "output_text", text }]
   }),
-  textPart: (text) => ({ type: "input_text", text })
+  textPart: inputText
 }
