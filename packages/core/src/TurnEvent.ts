@@ -11,7 +11,6 @@ import * as Schema from "effect/Schema"
 import { Action, Code, FormatName } from "./history/Contract.ts"
 import { CallId, ItemId, MessageId, SpillId, TurnId } from "./Ids.ts"
 import { Outcome } from "./Receipt.ts"
-import { domains, effectClasses } from "./ToolPolicy.ts"
 import { AssistantPart, PastMessage, UserPart } from "./Transcript.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
@@ -85,10 +84,10 @@ export const IfNotApplied = Schema.Literals(["follow-up", "return"])
 export type IfNotApplied = typeof IfNotApplied.Type
 
 /** Effect class of the called tool, frozen when the call was registered. */
-export const Effects = Schema.Literals(effectClasses)
+export const Effects = Schema.Literals(["pure", "idempotent", "queryable", "once"])
 
 /** Where the called tool runs, frozen when the call was registered. */
-export const Domain = Schema.Literals(domains)
+export const Domain = Schema.Literals(["server", "client", "local", "desktop", "plugin", "mcp", "provider"])
 
 /** Why a Turn failed, as a value: `code` is stable, `message` is for people. */
 export const Failure = Schema.Struct({ code: Schema.String, message: Schema.String })

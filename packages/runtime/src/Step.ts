@@ -261,8 +261,8 @@ export const runCalls = Effect.fnUntraced(function* (
     return Effect.flatMap(call.effects === "pure" ? placed : Effect.andThen(written, placed), settle)
   }
 
-  // After a takeover nothing may be running whose result would start what waits.
-  if (waiting.size > 0 && waiting.size === calls.length) yield* advance
+  // After a takeover there may be room, and nothing running whose result would start what waits.
+  if (waiting.size > 0) yield* advance
   return yield* Effect.forEach(
     calls,
     (call) => {
