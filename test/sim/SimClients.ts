@@ -127,7 +127,7 @@ const cancel: Act = Effect.fnUntraced(function* (room, operator) {
   if (exit !== undefined && Exit.isSuccess(exit)) witness.cancellations.push(exit.value)
 })
 
-const storageFaults: ReadonlySet<string> = new Set(["outage", "fail-before", "fail-after", "stop"])
+const storageFaults: ReadonlySet<string> = new Set(["outage", "deaf", "fail-before", "fail-after", "stop"])
 
 /** A caller that runs a message and gives up after a while. */
 const giveUp: Act = Effect.fnUntraced(function* (room, operator, number) {

@@ -70,7 +70,8 @@ export const make = (options: {
     const step = `step ${window.length}`
     const inAll = (witness.requests.get(step) ?? 0) + 1
     witness.requests.set(step, inAll)
-    if (inAll > TurnPlan.maxRefusals + faults.struck() + (witness.failures.get(step) ?? 0)) {
+    // One more is what a second process does not know of the first.
+    if (inAll > TurnPlan.maxRefusals + 1 + faults.struck() + (witness.failures.get(step) ?? 0)) {
       witness.violate(`answer ${answers + 1} is asked for ${inAll} times by all owners (M5)`)
     }
     world.note(`${host.name} asks for answer ${answers + 1} (${String(toolChoice)})`)
