@@ -196,6 +196,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     suites: [outage]
   },
   {
+    name: "late-end",
+    does: "a session is let go of while a tool that was left behind in it may still end",
+    file: drivers,
+    find: "if (!owner.isWaited() || ++idleFor >= mostIdle) return",
+    put: "if (idleFor >= 0) return",
+    suites: [outage]
+  },
+  {
     name: "endless-release",
     does: "a Turn waits without end for what was made for it to be released",
     file: "packages/runtime/src/Turn.ts",

@@ -77,6 +77,30 @@ layer(MemoryStore.layer)("A session that is held and idle", (it) => {
     })
   )
 
+  it.effect("is held until a tool that was left behind in it has ended", () =>
+    Effect.gen(function* () {
+      const gate = yield* Tools.gate
+      const world = yield* World.withTools({ respond: script([calls([Tools.call("pay", "slow")])]) })
+      world.tools.on("slow", Effect.uninterruptible(Effect.as(gate.pass, "paid")))
+      yield* world.session.send("go")
+      yield* gate.reached
+      yield* world.session.cancel("trn_1")
+      const ended = yield* Effect.forkChild(World.ended(world.session, 1))
+      yield* Effect.repeat(
+        Effect.andThen(TestClock.adjust("1 second"), Effect.repeat(Effect.yieldNow, { times: 50 })),
+        {
+          until: () => ended.pollUnsafe() !== undefined
+        }
+      )
+      for (let seconds = 0; seconds < 90; seconds++) {
+        yield* TestClock.adjust("1 second")
+        yield* Effect.repeat(Effect.yieldNow, { times: 20 })
+      }
+      yield* gate.open
+      assert.strictEqual((yield* World.until(world.session, ({ type }) => type === "call.late")).type, "call.late")
+    })
+  )
+
   it.effect("is read page by page when it is taken up", () =>
     Effect.gen(function* () {
       const pages: Array<number | undefined> = []
