@@ -32,7 +32,8 @@ const tool = <const Name extends string>(name: Name, effects: ToolPolicy.EffectC
 export const toolkit = Toolkit.make(
   tool("look", "pure"),
   tool("put", "idempotent"),
-  tool("poll", "queryable"),
+  // Nobody can tell what became of a lost call: it is not run again all the same.
+  tool("poll", "queryable").annotate(ToolPolicy.Query, () => Effect.succeedNone),
   tool("pay", "once")
 )
 
