@@ -28,6 +28,7 @@ describe("Config", () => {
         workspace: ".",
         model: "demo",
         databaseUrl: undefined,
+        schema: "turnstep",
         mcp: undefined,
         token: undefined,
         allowHosts: [],
@@ -41,6 +42,14 @@ describe("Config", () => {
         spillDays: 7
       })
       for (const setting of Object.values(config)) assert.strictEqual(setting.source, "default")
+    })
+  )
+
+  it.effect("refuses a schema that could not be one of its own", () =>
+    Effect.gen(function* () {
+      const refused = yield* Effect.flip(resolve({}, { TURNSTEP_SCHEMA: "pg_catalog" }))
+      assert.match(refused.message, /^TURNSTEP_SCHEMA: "pg_catalog" cannot be a schema of its own\. Choose another: /)
+      assert.strictEqual((yield* resolve({}, { TURNSTEP_SCHEMA: "bots" })).schema.value, "bots")
     })
   )
 

@@ -33,6 +33,19 @@ describe("turnstep migrate", () => {
     })
   )
 
+  it.live("makes the schema of the name it is given", () =>
+    Effect.gen(function* () {
+      const url = yield* Postgres.freshUrl()
+      const made = yield* ran(["migrate", "--schema", "bots"], Redacted.value(url))
+      assert.strictEqual(made.code, 0, made.stderr)
+      const rows = Effect.flatMap(SqlClient, (sql) => sql`select * from bots.sessions`)
+      assert.isEmpty(yield* Effect.provide(rows, PostgresLayer.layer({ url })))
+      const refused = yield* ran(["migrate", "--schema", "Bots"], Redacted.value(url))
+      assert.strictEqual(refused.code, 2)
+      assert.match(refused.stderr, /"Bots" cannot be a schema of its own/)
+    })
+  )
+
   it.live("says what to do without a database, and with one that does not answer", () =>
     Effect.gen(function* () {
       const without = yield* migrate(undefined)
@@ -58,7 +71,10 @@ describe("turnstep migrate", () => {
       const well = yield* ran(["doctor", ...port], url)
       assert.strictEqual(well.code, 0, well.stdout)
       assert.match(well.stdout, /✓ storage: PostgreSQL at .* lets us in/)
-      const tables = Effect.flatMap(SqlClient, (sql) => sql`select from pg_tables where schemaname = 'public'`)
+      const tables = Effect.flatMap(
+        SqlClient,
+        (sql) => sql`select from pg_tables where schemaname in ('public', 'turnstep')`
+      )
       assert.isEmpty(yield* Effect.provide(tables, PostgresLayer.layer({ url: Redacted.make(url) })))
     }).pipe(Effect.scoped)
   )
