@@ -35,8 +35,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "nameless-response",
     does: "a Gemini response under another name is thrown away",
     file: "packages/core/src/history/Pairing.ts",
-    find: "form.isByName\n    ? fillByName(batch, unknown)\n    : ",
-    put: "form.isByName\n    ? unknown\n    : ",
+    find: "form.isByName ? fillByName(batch, unknown) : ",
+    put: "form.isByName ? unknown : ",
     suites: ["test/core/history/Corpus.test.ts"]
   },
   // Content that a model refuses

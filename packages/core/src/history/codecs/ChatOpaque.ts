@@ -45,8 +45,8 @@ export type Policy = "as-issued" | ReasoningField | "none"
 /** Where a message goes. */
 export interface Recipient {
   readonly policy: Policy
-  /** The model as `provider/model`; members of another issuer are left out. */
-  readonly issuer: string
+  /** The model as `provider/model`; members of another issuer are left out. `undefined` for an export, which keeps all. */
+  readonly issuer: string | undefined
   /** Members that the server has refused. */
   readonly refused?: ReadonlySet<string> | undefined
 }
@@ -108,7 +108,8 @@ export const returnedWithCall = (part: Prompt.ToolCallPart, { issuer, policy, re
   return policy === "none" || !isIssuedBy(kept, issuer) ? {} : without({ ...kept.members }, refused)
 }
 
-const isIssuedBy = (kept: Opaque, issuer: string): boolean => kept.issuer === undefined || kept.issuer === issuer
+const isIssuedBy = (kept: Opaque, issuer: string | undefined): boolean =>
+  issuer === undefined || kept.issuer === undefined || kept.issuer === issuer
 
 const without = (members: { [name: string]: unknown }, refused: ReadonlySet<string> | undefined): JsonObject => {
   for (const name of refused ?? []) delete members[name]

@@ -63,7 +63,8 @@ const modelPart = (part: Prompt.AssistantMessagePart): ReadonlyArray<JsonObject>
   const signed = signature === undefined ? undefined : { thoughtSignature: signature }
   switch (part.type) {
     case "text":
-      return part.text === "" ? [] : [{ text: part.text.toWellFormed(), ...signed }]
+      // The last part of an answer may be a signature alone, under an empty text.
+      return part.text === "" && signed === undefined ? [] : [{ text: part.text.toWellFormed(), ...signed }]
     case "reasoning":
       return part.text === "" && signed === undefined
         ? []

@@ -194,7 +194,10 @@ const spoken = (content: unknown, index: number, into: Reading): string => {
     .join("\n")
 }
 
+/** An export keeps what any server has issued. */
+const archive: ChatOpaque.Recipient = { policy: "as-issued", issuer: undefined }
+
 export const OpenAiChat: Codec = {
-  write: eachWith((message, lose) => write(message, lose, undefined)),
+  write: eachWith((message, lose) => write(message, lose, archive)),
   read
 }

@@ -68,14 +68,16 @@ const outputItem = (part: Prompt.AssistantMessagePart, lose: Lose): ReadonlyArra
       return part.text === "" ? [] : [item("assistant", [{ type: "output_text", text: part.text.toWellFormed() }])]
     case "reasoning": {
       const { itemId, reasoningEncryptedContent } = optionsOf(part.options, "openai")
-      if (typeof itemId !== "string") {
+      // Encrypted reasoning stands without an id as well.
+      if (typeof itemId !== "string" && typeof reasoningEncryptedContent !== "string") {
         lose("reasoning that is no item of the provider", part.text) // M1
         return []
       }
       const summary = part.text === "" ? [] : [{ type: "summary_text", text: part.text.toWellFormed() }]
       const encrypted =
         typeof reasoningEncryptedContent === "string" ? { encrypted_content: reasoningEncryptedContent } : undefined
-      return [{ type: "reasoning", id: itemId, summary, ...encrypted }]
+      const id = typeof itemId === "string" ? { id: itemId } : undefined
+      return [{ type: "reasoning", ...id, summary, ...encrypted }]
     }
     case "file":
       lose("a file the format cannot carry", FileData.placeholder(part))
