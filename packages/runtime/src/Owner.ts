@@ -139,7 +139,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
 
   // What still runs for the session is stopped: it is another owner's, and this process may have to take it up again.
   const lost = Effect.sync(() => {
-    stale ??= new OwnerStale("lost", "the session has another owner")
+    stale ??= new OwnerStale("lost", "the session has a new owner")
     stopping.openUnsafe()
   })
 
