@@ -56,7 +56,7 @@ const faultOf = ({ data, mediaType }: FilePart): Faulty | undefined => {
   const bytes = Media.bytesOf(embedded.base64)
   if (bytes === undefined) return fault("data", "not-base64", "The data after the comma is not base64.")
   if (bytes.length === 0) return fault("data", "empty", "The file has no bytes.")
-  return isText(declared) ? textFault(bytes) : bytesFault(declared, bytes)
+  return FileData.isText(declared) ? textFault(bytes) : bytesFault(declared, bytes)
 }
 
 const linkFault = (data: string): Faulty | undefined => {
@@ -122,14 +122,12 @@ const carried: ReadonlySet<string> = new Set([
 
 const isWildcard = (type: string): boolean => /^(?:image|audio|video)\/\*$/.test(type)
 
-const isCarried = (type: string): boolean => isWildcard(type) || isText(type) || carried.has(canonical(type))
+const isCarried = (type: string): boolean => isWildcard(type) || FileData.isText(type) || carried.has(canonical(type))
 
 /** Types of the same container are told apart by no signature: a recording may be declared as audio or as video. */
 const isSame = (declared: string, found: string | undefined): boolean => {
   const type = canonical(declared)
   return found === type || (found === "video/mp4" && (type === "audio/mp4" || type === "video/quicktime"))
 }
-
-const isText = FileData.isText
 
 const shown = (type: string): string => type.slice(0, 100)

@@ -12,7 +12,7 @@
  */
 import * as Prompt from "effect/ai/Prompt"
 import type { MessageId } from "./Ids.ts"
-import type { PastMessage, UserPart } from "./Transcript.ts"
+import type { AssistantPart, PastPart, UserPart } from "./Transcript.ts"
 import type { DataOf } from "./TurnEvent.ts"
 
 /** What a refusal is about; `any` when it names no kind of content. */
@@ -48,7 +48,7 @@ export const make = (): SetAside => ({ media: [], messages: 0, models: new Map()
 /** Counts a message, and notes its files. */
 export const added = (
   state: SetAside,
-  parts: ReadonlyArray<UserPart | { readonly type: Exclude<Part["type"], UserPart["type"]> }>,
+  parts: ReadonlyArray<UserPart | AssistantPart | PastPart>,
   messageId?: MessageId
 ): void => {
   const message = state.messages++
@@ -57,8 +57,6 @@ export const added = (
     state.media.push({ message, part: index, messageId, mediaType: part.mediaType, fileName: part.fileName })
   })
 }
-
-type Part = Extract<PastMessage, { readonly role: "assistant" }>["parts"][number] | UserPart
 
 /** The model has answered all messages so far. */
 export const answered = (state: SetAside, model: string): void => {
@@ -143,12 +141,12 @@ const ofModel = (state: SetAside, model: string): OfModel => {
   return made
 }
 
-const kindOf = (mediaType: string): Kind | "file" => {
+const kindOf = (mediaType: string): Exclude<Kind, "any"> | "file" => {
   const [type] = mediaType.toLowerCase().split("/")
   return type === "image" || type === "audio" || type === "video" ? type : "file"
 }
 
-const labels = { image: "image", audio: "recording", video: "video", any: "file", file: "file" }
+const labels = { image: "image", audio: "recording", video: "video", file: "file" }
 
 const wordsFor = ({ fileName, mediaType }: Medium, by: "provider" | "wire", reason: string): string => {
   const name = fileName === undefined ? "" : ` ${JSON.stringify(fileName)}`

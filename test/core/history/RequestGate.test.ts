@@ -45,6 +45,38 @@ const codesOf = ({ findings }: RequestGate.Passed) => findings.map(({ at, code }
 const sentBy = (wire: RequestGate.Wire, { messages }: RequestGate.Passed) => messages.flatMap(wire.write)
 
 describe("RequestGate", () => {
+  const wires: ReadonlyArray<RequestGate.Wire> = [
+    chat().wire,
+    {
+      format: "ai-sdk-model",
+      contract: {},
+      // The form in which providers of the AI SDK take files.
+      write: (message) =>
+        AiSdkModel.write(message, (data) =>
+          data instanceof URL && data.protocol === "https:"
+            ? { type: "url", url: data }
+            : { type: "data", data: String(data).slice("data:image/png;base64,".length) }
+        )
+    }
+  ]
+  for (const wire of wires) {
+    it(`sends words for an image that was recorded and cannot be read, and keeps the others: ${wire.format}`, () => {
+      const image = (url: string) => Prompt.filePart({ mediaType: "image/png", data: new URL(url) })
+      const window = [
+        Prompt.userMessage({ content: [image("data:image/png;base64,AAAA"), image("https://example.org/a.png")] })
+      ]
+      const passed = RequestGate.make(wire).pass(request(window))
+      assert.deepStrictEqual(
+        passed.findings.map(({ code }) => code),
+        ["UNREADABLE_IMAGE"]
+      )
+      const sent = JSON.stringify(sentBy(wire, passed))
+      assert.include(sent, "unreadable image")
+      assert.include(sent, "https://example.org/a.png")
+      assert.notInclude(sent, "AAAA")
+    })
+  }
+
   it("lets a sound request pass as it is", () => {
     const { gate } = chat()
     const window = [user("a"), calls("1", "2"), results("2", "1")]

@@ -8,10 +8,10 @@
  * - P2. A result that fits no call of that batch answers an earlier call only if its id occurs once in the history; it
  *   never answers a call that comes after it.
  * - P3. A real result beats a synthetic one, otherwise the first wins.
- * - P5. Where results are matched by name, those under other names right behind a batch answer its open calls in order, if they
- *   are as many.
  * - P4. A call that repeats id, name and arguments of an earlier one is a copy as long as there are fewer results than
  *   calls. A call that may still be answered is none, unless nothing stands between it and the earlier one.
+ * - P5. Where results are matched by name, those under other names right behind a batch answer its open calls in order, if they
+ *   are as many.
  */
 import type { Answer, Call, CallForm, Entry, Pairing, Place, Result, Where } from "./Format.ts"
 import { equal, isObject, listOf, type JsonObject } from "./Json.ts"

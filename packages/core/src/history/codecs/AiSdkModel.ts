@@ -9,6 +9,7 @@
  * - M2. No lone surrogates, no empty text parts, call inputs are objects. Reasoning is not mended: a signature covers it.
  */
 import type * as Prompt from "effect/ai/Prompt"
+import * as Base64 from "effect/encoding/Base64"
 import type { Json } from "../../Canonical.ts"
 import type { PastPart, UserPart } from "../../Transcript.ts"
 import type { Codec, Reading } from "../Codec.ts"
@@ -146,11 +147,14 @@ const userParts = (content: unknown, index: number, into: Reading): ReadonlyArra
   })
 }
 
-/** The data of a file as text: a URL or base64. */
-const dataIn = (data: unknown): string | undefined => {
-  if (typeof data === "string") return data
-  if (!isObject(data)) return undefined
-  return textOf(data, "data") ?? textOf(data, "url")
+/** The data of a file as text, a URL or base64: in the form of the package's messages, or of its providers. */
+const dataIn = (data: unknown): string | undefined =>
+  asText(data) ?? (isObject(data) ? asText(data["data"] ?? data["url"]) : undefined)
+
+const asText = (data: unknown): string | undefined => {
+  if (data instanceof URL) return data.href
+  if (data instanceof Uint8Array) return Base64.encode(data)
+  return typeof data === "string" ? data : undefined
 }
 
 const assistantParts = (content: unknown, index: number, into: Reading): ReadonlyArray<PastPart> => {
