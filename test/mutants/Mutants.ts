@@ -755,6 +755,47 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: "finishReason === undefined && (tellsFinish || !done)",
     put: "finishReason === undefined && !done",
     suites: ["test/runtime/model/OpenAiChatQuirks.test.ts"]
+  },
+  // Work of a model's choosing, and files that several change
+  {
+    name: "endless-debt",
+    does: "a session whose work is stopped for its time again and again is given more",
+    file: "packages/runtime/src/offthread/OffThread.ts",
+    find: "if (owed > mostDebt) return yield* wasteful(owed - mostDebt)",
+    put: "",
+    suites: ["test/runtime/offthread/OffThread.test.ts"]
+  },
+  {
+    name: "unbounded-waiting",
+    does: "work waits for a task process without limit",
+    file: "packages/runtime/src/offthread/OffThread.ts",
+    find: "if (lanes.size() >= mostWaiting) return resume(Effect.fail(tooMuch))",
+    put: "",
+    suites: ["test/runtime/offthread/OffThread.test.ts"]
+  },
+  {
+    name: "lost-edit",
+    does: "an edit takes the place of what another program wrote meanwhile",
+    file: "packages/runtime/src/tools/WorkspaceWrite.ts",
+    find: "if ((yield* OffThread.run(task.version, place.real)) !== version) return yield* new FileChanged()",
+    put: "",
+    suites: ["test/runtime/tools/WorkspaceWrite.test.ts"]
+  },
+  {
+    name: "two-line-ends",
+    does: "an edit compares the text it is given with the bytes of the file",
+    file: "packages/runtime/src/tools/TextEdit.ts",
+    find: 'const normalised = (text: string): string => text.replaceAll("\\r\\n", "\\n")',
+    put: "const normalised = (text: string): string => text",
+    suites: ["test/runtime/tools/TextEdit.test.ts"]
+  },
+  {
+    name: "wide-braces",
+    does: "a glob has as many alternatives as fit into its text",
+    file: "packages/runtime/src/tools/WorkspaceTree.ts",
+    find: "alternatives(pattern) > mostAlternatives",
+    put: "alternatives(pattern) < 0",
+    suites: ["test/runtime/tools/Killers.test.ts"]
   }
 ]
 

@@ -153,6 +153,16 @@ describe("OffThread", () => {
     })
   )
 
+  it.live("starts another task process when the system has ended the idle one", () =>
+    Effect.gen(function* () {
+      const pool = OffThread.make({ processes: 1 })
+      const first = yield* pool.run(task("pid"), undefined)
+      process.kill(first, "SIGKILL")
+      yield* gone(first)
+      assert.notStrictEqual(yield* pool.run(task("pid"), undefined), first)
+    })
+  )
+
   it.live("does not keep the process alive, and ends task processes that have no work", () =>
     Effect.gen(function* () {
       const file = path.join(import.meta.dirname, "../../fixtures/children/offThread.ts")

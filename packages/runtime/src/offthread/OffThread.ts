@@ -128,6 +128,7 @@ export const make = (options: Options = {}): Service => {
   const perform = Effect.fnUntraced(function* (lane: string, request: Request, millis: number, restore: Restore) {
     const owed = debts.of(lane, yield* Clock.currentTimeMillis)
     if (owed > mostDebt) return yield* wasteful(owed - mostDebt)
+    idle = idle.filter(({ child }) => child.isAlive()) // the system may have ended one meanwhile
     const kept = idle.pop()
     const child = kept?.child ?? (yield* restore(Effect.mapError(TaskProcess.start(memory), stopped)))
     const giveBack = Effect.sync(() => {
