@@ -41,7 +41,7 @@ export const suite = (boundary: Boundary, cut: Cut, isPatient: boolean): void =>
         assert.deepStrictEqual(Cell.errorsOf(world), [])
         const said = world.logged.slice(before)
         // It has tried, was refused, and let go.
-        const refusal = /has a new owner|was not settled here|a write failed|the lease ran out/
+        const refusal = /has a new owner|has another owner|was not settled here|a write failed|the lease ran out/
         assert.isTrue(
           said.some((line) => refusal.test(line)),
           `it said: ${said.join("; ")}`

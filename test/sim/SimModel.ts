@@ -5,7 +5,7 @@
  *
  * - M1. Every prompt keeps the provider contract.
  * - M2. A response that is accepted is never asked for again; under one claim a response is asked for once more only
- *   after a failure.
+ *   after a failure, and for the hand-back when the time of the Turn ended while it was asked for.
  * - M3. Now and then it goes in circles: it asks again for what brought nothing new.
  * - M5. A step is asked for a bounded number of times, whatever storage refuses: each fault may cost it one request more.
  * - M4. What the model was asked when its answer was accepted is what the log says it was asked (`Witness.answered`).
@@ -61,13 +61,15 @@ export const make = (options: {
     if (store.isOwner(host) && answers < accepted) {
       witness.violate(`answer ${answers + 1} is asked for, and ${accepted} are accepted (M2)`)
     }
-    const key = `${store.fenceOf(host)}:${window.length}`
+    // When the time ends while the model is asked, it is asked once more: for the hand-back.
+    const place = placeOf(prompt.content.length - 1, toolChoice)
+    const key = `${store.fenceOf(host)}:${place}`
     const requests = (witness.requests.get(key) ?? 0) + 1
     witness.requests.set(key, requests)
     if (requests > 1 + (witness.failures.get(key) ?? 0)) {
       witness.violate(`answer ${answers + 1} is asked for ${requests} times under one claim (M2)`)
     }
-    const step = `step ${window.length}`
+    const step = `step ${place}`
     const inAll = (witness.requests.get(step) ?? 0) + 1
     witness.requests.set(step, inAll)
     // One more is what a second process does not know of the first.
@@ -77,6 +79,10 @@ export const make = (options: {
     world.note(`${host.name} asks for answer ${answers + 1} (${String(toolChoice)})`)
     return key
   }
+
+  /** Which request of a Turn it is: how long the window was (without the question of a hand-back), and what for. */
+  const placeOf = (messages: number, toolChoice: LanguageModel.ProviderOptions["toolChoice"]): string =>
+    toolChoice === "none" ? `${messages - 1} hand-back` : `${messages}`
 
   return LanguageModel.make({
     generateText: () => Effect.die("the engine streams"),
@@ -94,10 +100,7 @@ export const make = (options: {
             : draw(dice, request.toolChoice !== "none" || dice.chance(0.1), witness)
         // Counted before it is seen, so that the engine may react at once.
         if (script.failure !== undefined) {
-          for (const asked of [
-            key,
-            `step ${request.prompt.content.length - (request.toolChoice === "none" ? 2 : 1)}`
-          ]) {
+          for (const asked of [key, `step ${placeOf(request.prompt.content.length - 1, request.toolChoice)}`]) {
             witness.failures.set(asked, (witness.failures.get(asked) ?? 0) + 1)
           }
         }
