@@ -190,6 +190,13 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
     })
   )
 
+  it.effect("names the first fifty faults of a body that has many", () =>
+    Effect.gen(function* () {
+      const problem = yield* refused("/api/sessions", post({ input: Array.from({ length: 5000 }, () => 1) }))
+      assert.strictEqual(problem.errors?.length, 50)
+    })
+  )
+
   it.effect("points into a list, and escapes what a pointer must escape", () =>
     Effect.gen(function* () {
       const parts = yield* refused("/api/sessions", post({ input: [{ type: "text", text: "x" }, file("nowhere")] }))

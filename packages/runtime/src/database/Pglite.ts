@@ -82,6 +82,8 @@ const connect = Effect.fnUntraced(function* (boot: Boot, maxConnections = 16) {
     username: "postgres",
     database: "postgres",
     applicationName: "turnstep",
+    // The largest body that is taken has 16 MiB, and may grow when it is stored.
+    maxMessageSize: 64 * 1024 * 1024,
     maxConnections
   })
   // Its connections are virtual: who uses it must know that there is one session behind them.

@@ -54,6 +54,8 @@ const client = (options: Options) =>
         url: options.url,
         maxConnections: options.maxConnections ?? 10,
         applicationName: "turnstep",
+        // The largest body that is taken has 16 MiB, and may grow when it is stored.
+        maxMessageSize: 64 * 1024 * 1024,
         keepAlive: "30 seconds",
         startupParameters: settings
       })

@@ -53,14 +53,19 @@ export const refuse = (code: ApiError.Code, detail: string, errors?: ReadonlyArr
 /** The problem of a request that does not decode. */
 export const fromSchemaError = (error: HttpApiError.HttpApiSchemaError, instance: string): ApiError.ApiError => {
   const place = places[error.kind]
-  const errors = formatIssues(error.cause.issue).issues.map((issue) => ({
-    pointer: [place, ...(issue.path ?? []).map(segmentOf)].map(escapeSegment).join(""),
-    detail: issue.message
-  }))
+  const errors = formatIssues(error.cause.issue)
+    .issues.slice(0, maxFaults)
+    .map((issue) => ({
+      pointer: [place, ...(issue.path ?? []).map(segmentOf)].map(escapeSegment).join(""),
+      detail: issue.message
+    }))
   const [first] = errors
   const detail = first === undefined ? "The request does not decode." : `${first.pointer}: ${first.detail}`
   return ApiError.make("invalid-request", instance, detail, errors)
 }
+
+/** Faults that a refusal names: a body may have a million. */
+const maxFaults = 50
 
 const places = {
   Params: "path",
