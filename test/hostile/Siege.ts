@@ -30,6 +30,8 @@ export interface Report {
   readonly seconds: number
   /** The terminal event of the hostile Turn. */
   readonly end: string
+  /** The reason of a Turn that failed. */
+  readonly why: string
 }
 
 const terminal = /^turn\.(completed|exhausted|tripped|cancelled|failed)$/
@@ -161,13 +163,15 @@ export const lay = Effect.fnUntraced(function* (options: {
     yield* Effect.repeat(Effect.sleep("100 millis"), { while: () => others === 0 })
     yield* Fiber.interrupt(watching)
     const log = yield* events(first.server, id)
+    const last = log.findLast(({ type }) => terminal.test(type))
     reports.push({
       name,
       slowest: Math.max(...probes.map(({ slowest }) => slowest())),
       grown: Math.round(peak - before),
       others,
       seconds: Math.round(seconds * 10) / 10,
-      end: log.findLast(({ type }) => terminal.test(type))?.type ?? "none"
+      end: last?.type ?? "none",
+      why: last?.type === "turn.failed" ? last.data.error.message : ""
     })
     for (const { type, data } of log) if (type === "worker.claimed") assert.fail(`${name}: ${JSON.stringify(data)}`)
     // A table in the output: the figures are what this is for.

@@ -77,13 +77,13 @@ const tooMuch: ReadonlyArray<readonly [string, () => Parts]> = [
   ],
   [
     "blocks",
-    () => Stream.fromIterable(Array.from({ length: 1_001 }, (_, n): Part => ({ type: "text-start", id: `t${n}` })))
+    () => Stream.fromIterable(Array.from({ length: 10_001 }, (_, n): Part => ({ type: "text-start", id: `t${n}` })))
   ],
   [
     "calls",
     () =>
       Stream.fromIterable([
-        ...Array.from({ length: 1_001 }, (_, n): Part => ({ type: "tool-call", id: `c${n}`, name: "x", params: {} })),
+        ...Array.from({ length: 10_001 }, (_, n): Part => ({ type: "tool-call", id: `c${n}`, name: "x", params: {} })),
         finish
       ])
   ]

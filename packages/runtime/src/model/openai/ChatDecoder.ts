@@ -206,7 +206,7 @@ const metadataOf = (opaque: ChatOpaque.Opaque): { readonly metadata: Response.Pr
 }
 
 /** Calls of one response that are told apart; the limit of an answer's parts is lower. */
-const mostCalls = 2_000
+const mostCalls = 10_000
 
 type Fields = { readonly [field: string]: unknown }
 
