@@ -77,13 +77,13 @@ const tooMuch: ReadonlyArray<readonly [string, () => Parts]> = [
   ],
   [
     "blocks",
-    () => Stream.fromIterable(Array.from({ length: 10_001 }, (_, n): Part => ({ type: "text-start", id: `t${n}` })))
+    () => Stream.fromIterable(Array.from({ length: 6_001 }, (_, n): Part => ({ type: "text-start", id: `t${n}` })))
   ],
   [
     "calls",
     () =>
       Stream.fromIterable([
-        ...Array.from({ length: 10_001 }, (_, n): Part => ({ type: "tool-call", id: `c${n}`, name: "x", params: {} })),
+        ...Array.from({ length: 6_001 }, (_, n): Part => ({ type: "tool-call", id: `c${n}`, name: "x", params: {} })),
         finish
       ])
   ]
@@ -164,7 +164,7 @@ describe("an answer over the OpenAI Chat wire", () => {
     ],
     [
       "calls without arguments",
-      Array.from({ length: 2_100 }, (_, index) =>
+      Array.from({ length: 6_100 }, (_, index) =>
         chunk({ tool_calls: [{ index, id: `c${index}`, function: { name: "x" } }] })
       )
     ],

@@ -23,11 +23,11 @@ export interface Limits {
   readonly longest: Duration.Duration
 }
 
-/** 4 MiB in at most 10,000 parts; ten minutes without progress, an hour in all. */
+/** 4 MiB in at most 6,000 parts; ten minutes without progress, an hour in all. */
 export const AnswerLimits = Context.Reference<Limits>("runtime/AnswerBudget/AnswerLimits", {
   defaultValue: () => ({
     bytes: 4 * 1024 * 1024,
-    parts: 10_000,
+    parts: 6_000,
     silence: Duration.minutes(10),
     longest: Duration.hours(1)
   })

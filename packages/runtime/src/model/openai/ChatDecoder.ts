@@ -205,8 +205,8 @@ const metadataOf = (opaque: ChatOpaque.Opaque): { readonly metadata: Response.Pr
   return options === undefined ? undefined : { metadata: options }
 }
 
-/** Calls of one response that are told apart; the limit of an answer's parts is lower. */
-const mostCalls = 10_000
+/** Calls of one response that are told apart: as many as an answer may have parts. */
+const mostCalls = 6_000
 
 type Fields = { readonly [field: string]: unknown }
 

@@ -54,7 +54,8 @@ export const make = (): SseDecoder => {
         const start = rest[0]
         isDocument = start === "{" || start === "[" // S1
       }
-      if (isDocument) return []
+      // A line that goes on is searched when it ends: searching it with every piece copies it with every piece.
+      if (isDocument || !text.includes("\n")) return []
       const payloads: Array<string> = []
       let from = 0
       for (let at = rest.indexOf("\n"); at >= 0; at = rest.indexOf("\n", from)) {

@@ -43,7 +43,8 @@ export interface ToolCallSlots {
 
 /** No calls yet. `responseId` makes minted ids differ between responses. */
 export const make = (responseId: () => string | undefined): ToolCallSlots => {
-  const slots: Array<Slot> = []
+  const known: Known = { slots: [], byIndex: new Map(), byId: new Map() }
+  const { slots } = known
   const taken = new Set<string>()
 
   const mint = (position: number): string => {
@@ -68,9 +69,9 @@ export const make = (responseId: () => string | undefined): ToolCallSlots => {
   const takeOne = (delta: unknown, out: Array<ChatPart>): number => {
     const piece = read(delta)
     if (piece === undefined) return 0
-    const slot = place(slots, piece)
+    const slot = place(known, piece)
     if (slot === undefined) return 0
-    const added = absorb(slot, piece)
+    const added = absorb(known, slot, piece)
     if (slot.id !== undefined) {
       if (added !== "") out.push({ type: "tool-params-delta", id: slot.id, delta: added }) // C2
     } else if (slot.name !== "" && slot.text !== "") {
@@ -102,12 +103,26 @@ interface Piece {
   readonly members: JsonObject
 }
 
-const empty = ({ id, index }: Piece): Slot => ({
+/** The calls so far, and those of an index or an id: thousands of calls must not be searched for every piece. */
+interface Known {
+  readonly slots: Array<Slot>
+  readonly byIndex: Map<number, Array<Slot>>
+  readonly byId: Map<string, Array<Slot>>
+}
+
+const note = <K>(slots: Map<K, Array<Slot>>, key: K, slot: Slot): K => {
+  const others = slots.get(key)
+  if (others === undefined) slots.set(key, [slot])
+  else others.push(slot)
+  return key
+}
+
+const empty = (): Slot => ({
   id: undefined,
   name: "",
   text: "",
-  index,
-  wireId: id,
+  index: undefined,
+  wireId: undefined,
   isUnclear: false,
   needsArguments: false,
   members: Members.make(),
@@ -115,9 +130,9 @@ const empty = ({ id, index }: Piece): Slot => ({
 })
 
 /** Adds a piece to its call; the text that is new in its arguments. */
-const absorb = (slot: Slot, piece: Piece): string => {
-  slot.wireId ??= piece.id
-  slot.index ??= piece.index
+const absorb = ({ byId, byIndex }: Known, slot: Slot, piece: Piece): string => {
+  if (slot.wireId === undefined && piece.id !== undefined) slot.wireId = note(byId, piece.id, slot)
+  if (slot.index === undefined && piece.index !== undefined) slot.index = note(byIndex, piece.index, slot)
   slot.members.take(piece.members)
   if (slot.name === "") slot.name = piece.name
   else if (slot.text === "" && piece.name !== slot.name) slot.name += piece.name
@@ -129,8 +144,8 @@ const absorb = (slot: Slot, piece: Piece): string => {
 }
 
 /** The call that a piece belongs to, or a new one. */
-const place = (slots: Array<Slot>, piece: Piece): Slot | undefined => {
-  const slot = candidate(slots, piece)
+const place = (known: Known, piece: Piece): Slot | undefined => {
+  const slot = candidate(known, piece)
   const relation = slot === undefined ? "another" : relationOf(slot, piece)
   if (slot !== undefined && relation === "same") return slot
   if (piece.id === undefined && piece.name === "" && piece.text === "") return undefined // it says nothing
@@ -138,21 +153,21 @@ const place = (slots: Array<Slot>, piece: Piece): Slot | undefined => {
     if (isBlank(slot.text)) slot.needsArguments = true // C3
     else slot.isUnclear = true
   }
-  const made = empty(piece)
+  const made = empty()
   made.needsArguments = relation === "again" || relation === "either"
   made.isUnclear = relation === "again" && !isBlank(piece.text)
-  slots.push(made)
+  known.slots.push(made)
   return made
 }
 
 /** The call a piece is most likely a part of, by its place, its id or its name. */
-const candidate = (slots: ReadonlyArray<Slot>, { id, index, name, text }: Piece): Slot | undefined => {
+const candidate = ({ byId, byIndex, slots }: Known, { id, index, name, text }: Piece): Slot | undefined => {
   const likeliest = (among: ReadonlyArray<Slot>): Slot | undefined =>
     among.findLast((slot) => slot.name === name) ?? among.at(-1)
   const last = slots.at(-1)
-  const withId = id === undefined ? [] : slots.filter((slot) => slot.wireId === id)
+  const withId = id === undefined ? [] : (byId.get(id) ?? [])
   if (index !== undefined) {
-    const placed = slots.filter((slot) => slot.index === index)
+    const placed = byIndex.get(index) ?? []
     const byPlace = slots[index]?.index === undefined ? slots[index] : undefined
     return (
       likeliest(placed.filter((slot) => withId.includes(slot))) ?? likeliest(placed) ?? likeliest(withId) ?? byPlace
