@@ -33,8 +33,12 @@ export type Keep = <E>(
   content: Stream.Stream<Uint8Array, E>
 ) => Effect.Effect<SpillStore.Spill, SpillStore.SpillRefused | E>
 
-/** Reads a content to its end and keeps it when it is larger than the threshold (L1). */
-export const collect = <E>(content: Content<E>, keep: Keep): Effect.Effect<Output, OutputLost | E> =>
+/** Reads a content to its end and keeps it when it has more than `limit` bytes, by default the threshold (L1). */
+export const collect = <E>(
+  content: Content<E>,
+  keep: Keep,
+  limit = SpillStore.threshold
+): Effect.Effect<Output, OutputLost | E> =>
   Effect.scoped(
     Effect.gen(function* () {
       const pull = yield* Stream.toPull(bytesOf(content))
@@ -47,7 +51,7 @@ export const collect = <E>(content: Content<E>, keep: Keep): Effect.Effect<Outpu
             first.push(piece)
           }
         }),
-        Effect.repeat({ until: () => size > SpillStore.threshold }),
+        Effect.repeat({ until: () => size > limit }),
         Effect.as(false),
         Pull.catchDone(() => Effect.succeed(true))
       )

@@ -30,6 +30,7 @@ import * as LargeOutput from "./LargeOutput.ts"
 import * as ModelCall from "./ModelCall.ts"
 import type { Owner, WriteError } from "./Owner.ts"
 import * as Telemetry from "./Telemetry.ts"
+import * as ToolAnswer from "./ToolAnswer.ts"
 import * as ToolRun from "./ToolRun.ts"
 import type { TurnConfig } from "./TurnConfig.ts"
 
@@ -239,10 +240,12 @@ export const runCalls = Effect.fnUntraced(function* (
       })
     )
 
+  const allowance = ToolAnswer.allowance()
   const run = (call: Call.Call, written: Effect.Effect<void, WriteError>) => {
     const show = (progress: Json) => hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
     const answer = toAsk.has(call.callId) ? ToolRun.ask : ToolRun.run
     const ran = answer(config, owner.sessionId, call, {
+      allowance,
       // Nobody hears of a call before its record: what a tool tells before waits for it.
       onProgress: (progress) =>
         Effect.ignore(

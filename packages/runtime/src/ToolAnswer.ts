@@ -40,14 +40,32 @@ export const received = (
   )
 }
 
-/** The answer itself, or where it is kept when it is too large for the log. */
-export const fitting = (answer: Answer, keep: LargeOutput.Keep): Effect.Effect<Answer, LargeOutput.OutputLost> => {
+/** Bytes that the results of one batch may still take in the log; beyond them every result over `smallResult` is spilled. */
+export interface Allowance {
+  left: number
+}
+
+/** The allowance of a batch: 4 MiB. */
+export const allowance = (): Allowance => ({ left: 4 * 1024 * 1024 })
+
+/** Bytes of a result that is recorded whole however much its batch has recorded. */
+const smallResult = 32 * 1024
+
+/** The answer itself, or its spill when the answer is larger than `limit` bytes or its batch has recorded enough. */
+export const fitting = (
+  answer: Answer,
+  keep: LargeOutput.Keep,
+  allowance: Allowance,
+  limit: number
+): Effect.Effect<Answer, LargeOutput.OutputLost> => {
   const text = ToolOutput.toText(answer.output)
-  // A code unit has three bytes of UTF-8 at the most.
-  if (text.length * 3 <= SpillStore.threshold || Buffer.byteLength(text) <= SpillStore.threshold) {
+  const bytes = Buffer.byteLength(text)
+  const most = Math.min(limit, Math.max(smallResult, allowance.left))
+  if (bytes <= most) {
+    allowance.left -= bytes
     return Effect.succeed(answer)
   }
-  return Effect.map(LargeOutput.collect(Stream.make(text), keep), (output) => ({
+  return Effect.map(LargeOutput.collect(Stream.make(text), keep, most), (output) => ({
     ...ToolHandler.streamed(output),
     isFailure: answer.isFailure
   }))

@@ -46,6 +46,8 @@ const largestProgress = 16_384
 
 /** What happens around a call while it runs. */
 export interface Around {
+  /** Bytes that the results of the batch may still take in the log. */
+  readonly allowance: ToolAnswer.Allowance
   readonly onProgress: (progress: Canonical.Json) => Effect.Effect<void>
   /** Records that the call is started once more; done when that is durable. */
   readonly onRetry: (attempt: number) => Effect.Effect<void, WriteError>
@@ -110,7 +112,7 @@ export const ask = Effect.fnUntraced(
       Effect.flatMap(Effect.fromOption),
       Effect.flatMap((output) => {
         const answer: Answer = { isFailure: false, output }
-        return staysWhole(attempt) ? Effect.succeed(answer) : ToolAnswer.fitting(answer, keeper(attempt, spills))
+        return fitting(attempt, answer, keeper(attempt, spills))
       })
     )
     const exit = yield* ToolStop.detached(told, {
@@ -221,15 +223,20 @@ const keeper = ({ sessionId, store }: Attempt, spills: Array<SpillStore.Spill>):
           Effect.tap(() => CrashPoint.hit("spill-written", "after-ack"))
         )
 
-/** Whether an answer is recorded whole, whatever its size. */
-const staysWhole = ({ policy, store }: Attempt): boolean =>
-  store === undefined || (policy.output === "exempt" && policy.durableRead === undefined)
+/** The answer as it is recorded. An exempt one stays whole for as long as its batch has room. */
+const fitting = (
+  { around, policy, store }: Attempt,
+  answer: Answer,
+  keep: LargeOutput.Keep
+): Effect.Effect<Answer, LargeOutput.OutputLost> => {
+  if (store === undefined) return Effect.succeed(answer)
+  const isExempt = policy.output === "exempt" && policy.durableRead === undefined
+  return ToolAnswer.fitting(answer, keep, around.allowance, isExempt ? Infinity : SpillStore.threshold)
+}
 
 /** What a tool that failed says is as large as it likes. */
 const failed = (attempt: Attempt, text: string, keep: LargeOutput.Keep): Effect.Effect<Answer> => {
-  const answer = { isFailure: true, output: text }
-  if (staysWhole(attempt)) return Effect.succeed(answer)
-  return Effect.catch(ToolAnswer.fitting(answer, keep), ({ message }) =>
+  return Effect.catch(fitting(attempt, { isFailure: true, output: text }, keep), ({ message }) =>
     Effect.succeed({ isFailure: true, output: message })
   )
 }
@@ -250,11 +257,9 @@ const handle = (
   const committed: ToolCall.Committed = {}
   const current: ToolCall.Current = { sessionId, callId: call.callId, attempt, progress, keep, recorded, committed }
   const kept = (answer: Answer): Effect.Effect<Answer, LargeOutput.OutputLost> =>
-    staysWhole(tried)
-      ? Effect.succeed(answer)
-      : policy.durableRead !== undefined && !answer.isFailure
-        ? ToolAnswer.received(answer, policy.durableRead(call.params), spills, keep)
-        : ToolAnswer.fitting(answer, keep)
+    policy.durableRead !== undefined && !answer.isFailure && tried.store !== undefined
+      ? ToolAnswer.received(answer, policy.durableRead(call.params), spills, keep)
+      : fitting(tried, answer, keep)
   return handler.run(call.params, Ids.callKey(sessionId, call.callId), progress).pipe(
     Effect.flatMap(kept),
     Effect.onInterrupt(() =>

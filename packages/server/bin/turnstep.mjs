@@ -8,12 +8,15 @@ import * as module from "node:module"
 import { homedir } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { setFlagsFromString } from "node:v8"
 
 const FLOOR = [22, 19]
 const home = dirname(dirname(fileURLToPath(import.meta.url)))
 
 const [major, minor] = process.versions.node.split(".").map(Number)
 if (major > FLOOR[0] || (major === FLOOR[0] && minor >= FLOOR[1])) {
+  // A large answer leaves a large heap behind: by default V8 lets it double before it collects.
+  setFlagsFromString("--heap-growing-percent=30")
   const cache = compileCache()
   if (cache !== undefined) module.enableCompileCache(cache)
   await start()

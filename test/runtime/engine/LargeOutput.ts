@@ -93,6 +93,23 @@ const turnOf = Effect.fnUntraced(function* (
 
 export const suite = (it: It): void => {
   describe("A large output", () => {
+    it.effect("is kept once its batch has recorded enough, exempt or not; a small one is recorded all the same", () =>
+      Effect.gen(function* () {
+        const batch = [...Array.from({ length: 10 }, () => ({ name: "whole_exempt" })), { name: "small" }]
+        const { events } = yield* turnOf([batch])
+        const outputs = events.flatMap(({ data, type }) => (type === "call.completed" ? [data.output] : []))
+        assert.lengthOf(outputs, 11)
+        const whole = outputs.filter((output) => output === large)
+        const bytes = Buffer.byteLength(large)
+        assert.strictEqual(whole.length, Math.floor((4 * 1024 * 1024) / bytes))
+        assert.lengthOf(
+          outputs.filter((output) => output !== large && JSON.stringify(output).includes(digest)),
+          10 - whole.length
+        )
+        assert.include(outputs, "a few wörds")
+      })
+    )
+
     it.effect("is kept, and the model is shown its ends and how to look inside", () =>
       Effect.gen(function* () {
         const { events, told } = yield* turnOf([
