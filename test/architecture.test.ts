@@ -4,6 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
+import { stripTypeScriptTypes } from "node:module"
 import * as path from "node:path"
 
 /** Folder and file names, from the ground up. */
@@ -129,6 +130,18 @@ const importsOf = (file: string): ReadonlyArray<string> =>
       : path.posix.join(path.posix.dirname(file), name).replace(/\.ts$/, "")
   )
 
+/** A text without its comments. */
+const codeOf = (file: string): string => textOf(file).replaceAll(/\/\*[^]*?\*\/|^\s*\/\/.*$/gm, "")
+
+/** Names in a statement that no schema stands before: a search path would say which table or function they mean. */
+const unplaced = (code: string, tables: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const table = new RegExp(
+    `\\b(?:from|join|into|update|table|only|on)\\s+(?:if (?:not )?exists\\s+)?(?:${tables.join("|")})\\b`,
+    "gi"
+  )
+  return [...code.matchAll(table), ...code.matchAll(/(?<![.\w])turnstep_\w+ *\(/g)].map(([found]) => found)
+}
+
 describe("the architecture", () => {
   it("lists every file of the packages, and only those", () => {
     const found = ["core", "runtime", "server"].flatMap((name) =>
@@ -158,5 +171,28 @@ describe("the architecture", () => {
     assert.isEmpty(written)
     const needless = banned.flatMap(({ but = {}, what }) => Object.keys(but).filter((file) => !what.test(textOf(file))))
     assert.isEmpty(needless)
+  })
+
+  it("names no table and no function of the database without its schema", () => {
+    const tables = order.flatMap((file) =>
+      [...codeOf(file).matchAll(/create table :schema\.(\w+)/g)].map(([, name = ""]) => name)
+    )
+    assert.include(tables, "tool_attempts")
+    assert.lengthOf(unplaced("select 1 from sessions s join ${schema}.events e", tables), 1)
+    assert.lengthOf(unplaced("select turnstep_create(1), ${schema}.turnstep_create(2)", tables), 1)
+    assert.isEmpty(order.flatMap((file) => unplaced(codeOf(file), tables).map((name) => `${file}: ${name}`)))
+  })
+
+  it("is written in TypeScript whose types Node can strip", () => {
+    const refused = order.flatMap((file) => {
+      try {
+        stripTypeScriptTypes(textOf(file))
+        return []
+      } catch (error) {
+        return [`${file}: ${String(error)}`]
+      }
+    })
+    assert.isEmpty(refused)
+    assert.throws(() => stripTypeScriptTypes("enum Colour { red }"))
   })
 })
