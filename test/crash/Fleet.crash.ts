@@ -4,29 +4,25 @@
  * nothing a provider would refuse.
  */
 import { assert, it } from "@effect/vitest"
-import type { SessionId } from "@turnstep/core/Ids"
-import type { TurnEvent } from "@turnstep/core/TurnEvent"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Exit from "effect/Exit"
 import { tmpdir } from "node:os"
 import * as Command from "../fixtures/Command.ts"
 import * as Postgres from "../fixtures/Postgres.ts"
 import * as Server from "../fixtures/Server.ts"
-import * as Sound from "../fixtures/Sound.ts"
 import * as Sse from "../fixtures/Sse.ts"
 import * as Databases from "../sql/Databases.ts"
+import * as Fleet from "./Fleet.ts"
+
+const { below, pick } = Fleet
 
 const time = Duration.seconds(Number(process.env["FLEET_SECONDS"] ?? 40))
 const sessions = ["one", "two", "three", "four"]
 const inputs = ["/time", "/time", "hello", "hello", "/loop", "/slow"]
-
-const below = (n: number): number => Math.floor(Math.random() * n)
-const pick = <A>(from: ReadonlyArray<A>): A => from[below(from.length)] as A
 
 interface Runner {
   readonly command: Command.Running
@@ -69,31 +65,13 @@ const makeSeat = Effect.fnUntraced(function* (url: Redacted.Redacted) {
   return { server: () => runner.server, strike }
 })
 
-/** Asks whichever answers, until one does. */
-const asking =
-  (seats: ReadonlyArray<{ readonly server: () => Server.TestServer["Service"] }>) =>
-  <A>(path: string, init?: Server.Init) =>
-    Effect.suspend(() =>
-      pick(seats)
-        .server()
-        .json<A>(path, { ...init, signal: AbortSignal.timeout(20_000) })
-    ).pipe(
-      Effect.catchDefect(Effect.fail),
-      Effect.filterOrFail(
-        ({ status }) => status < 500,
-        ({ body }) => body
-      ),
-      Effect.retry(Schedule.spaced("100 millis")),
-      Effect.orDie
-    )
-
 it.live(
   "two servers that die, stop and freeze under their clients lose nothing, repeat nothing, and show everything once",
   () =>
     Effect.gen(function* () {
       const url = yield* Postgres.freshUrl(Databases.template)
       const seats = yield* Effect.all([makeSeat(url), makeSeat(url)], { concurrency: 2 })
-      const ask = asking(seats)
+      const ask = Fleet.asking(seats)
       const over = yield* Deferred.make<void>()
       const strikes: Record<string, number> = {}
       const sent = new Map<string, ReadonlyArray<string>>()
@@ -104,15 +82,7 @@ it.live(
         const texts: Array<string> = []
         sent.set(id, texts)
         for (let n = 0; ; n++) {
-          const body = { text: `${pick(inputs)} #${n}`, delivery: pick(["auto", "follow-up"]) }
-          const headers = { "idempotency-key": `${id}-${n}` }
-          // What is on its way at the end is waited for, so that it is known what was accepted.
-          yield* ask(`/api/sessions/${id}/messages`, { method: "POST", body, headers }).pipe(
-            Effect.tap(({ status }) =>
-              Effect.sync(() => (status === 202 ? texts.push(body.text) : assert.fail(`${status}`)))
-            ),
-            Effect.uninterruptible
-          )
+          yield* Fleet.send(ask, id, `${pick(inputs)} #${n}`, texts)
           yield* Effect.sleep(below(8_000))
         }
       })
@@ -143,34 +113,8 @@ it.live(
 
       const complaints: Array<string> = []
       for (const id of sessions) {
-        yield* ask<{ status: string }>(`/api/sessions/${id}`).pipe(
-          Effect.repeat({ until: ({ body }) => body.status === "idle", schedule: Schedule.spaced("500 millis") })
-        )
-        const events: Array<TurnEvent> = []
-        for (;;) {
-          const { body } = yield* ask<{ data: ReadonlyArray<TurnEvent> }>(
-            `/api/sessions/${id}/events?limit=1000&after=${events.length}`
-          )
-          events.push(...body.data)
-          if (body.data.length < 1000) break
-        }
-        complaints.push(...Sound.ofEvents(id as SessionId, events))
-        const admitted = events.flatMap(({ data, type }) => (type === "inbox.admitted" ? [data] : []))
-        const texts = admitted.map(({ parts }) => (parts[0]?.type === "text" ? parts[0].text : ""))
-        assert.deepStrictEqual(texts, [...(sent.get(id) ?? [])], id)
-        const applied = events.flatMap(({ data, type }) => (type === "inbox.applied" ? [data.itemId] : []))
-        assert.sameMembers(
-          applied,
-          admitted.map(({ itemId }) => itemId)
-        )
-        const answered = events.flatMap(({ data, type }) =>
-          type === "call.completed" || type === "call.receipt" ? [data.callId] : []
-        )
-        assert.sameMembers(
-          answered,
-          events.flatMap(({ data, type }) => (type === "call.requested" ? [data.callId] : []))
-        )
-        for (const { data, type } of events) if (type === "turn.failed") complaints.push(JSON.stringify(data))
+        const events = yield* Fleet.recordOf(ask, id)
+        complaints.push(...Fleet.complaintsOf(id, events, sent.get(id) ?? []))
         yield* Effect.repeat(Effect.sleep("100 millis"), { while: () => (read.get(id)?.length ?? 0) < events.length })
         assert.deepStrictEqual(
           read.get(id),
