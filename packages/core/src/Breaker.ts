@@ -13,6 +13,8 @@
  * - B2. A round that brings a new result is no repetition: whoever polls and sees progress may go on.
  * - B3. What only reads is judged by what it reads: it is executed once more than what may have effects, because only its
  *   result can tell whether there is something new by now.
+ *   The same holds for a block: one whose every round may have effects is not begun a third time, one with a round that only
+ *   reads runs until its last round, for that look may bring something new.
  * - B4. A loop whose calls are all counted elsewhere (`FailureBudget`) is none here; among other rounds they are seen as
  *   what they are, so that reading the same twice with an edit at the user's between is no repetition.
  */
@@ -97,12 +99,19 @@ export const trips = (
   limit = defaultLimit
 ): Loop | undefined => {
   const asked = keyOf(calls)
-  const known = calls.every(onlyReads) ? 0 : 1
+  const isLook = calls.every(onlyReads)
   return loops(rounds, (period) => {
     const run = runs[period - 1] ?? 0
-    const isNext = rounds.at(-period)?.asked === asked && run + known >= (limit - 1) * period
-    return isNext ? Math.floor((run + 1) / period) + 1 : undefined
+    const isNext = rounds.at(-period)?.asked === asked && run >= needed(period, limit, isLook, rounds)
+    return isNext ? Math.floor(run / period) + 2 : undefined
   })
+}
+
+/** How many rounds must have been the same as those one period before, for the next one not to be executed (B3). */
+const needed = (period: number, limit: number, isLook: boolean, rounds: ReadonlyArray<Round>): number => {
+  if (isLook) return (limit - 1) * period
+  const hasLook = rounds.slice(-period).some((round) => round.calls.every(onlyReads))
+  return hasLook ? (limit - 1) * period - 1 : Math.max((limit - 2) * period, period - 1)
 }
 
 /** What the model reads with the results of a round that came again. */
