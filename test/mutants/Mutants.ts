@@ -248,8 +248,16 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "breaker-trips",
     does: "a Turn may repeat itself for ever",
     file: "packages/core/src/Breaker.ts",
-    find: "run + known >= (limit - 1) * period",
+    find: "run >= needed(period, limit, isLook, rounds)",
     put: "false",
+    suites: ["test/core/Breaker.test.ts"]
+  },
+  {
+    name: "third-write",
+    does: "a write of a loop of several writes runs a third time",
+    file: "packages/core/src/Breaker.ts",
+    find: "return hasLook ? ",
+    put: "return period > 1 ? ",
     suites: ["test/core/Breaker.test.ts"]
   },
   {
@@ -321,8 +329,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "last-words",
     does: "what a tool committed while its Turn was stopped is lost",
     file: "packages/runtime/src/Step.ts",
-    find: "onLastWords: (facts) => Effect.sync(() => void unrecorded.push(...facts))",
-    put: "onLastWords: () => Effect.void",
+    find: "Effect.sync(() => void unrecorded.push(...answer))",
+    put: "Effect.void",
     suites: [engine]
   },
   {

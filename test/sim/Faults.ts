@@ -42,6 +42,8 @@ export interface Faults {
   readonly atStore: () => AtStore | undefined
   /** Faults that have struck. */
   readonly struck: () => number
+  /** Their kinds. */
+  readonly kinds: () => ReadonlyArray<Fault["kind"]>
   /** Their kinds; of a kill also its place. */
   readonly seen: () => ReadonlyArray<string>
   /** No further fault (F2). */
@@ -54,10 +56,12 @@ export const draw = (world: World, dice: Dice, seed: number): Faults => {
   const all = Array.from({ length: count }, (_, n) => (n === 0 && dice.chance(0.6) ? atPlace(dice, seed) : one(dice)))
   let waiting: Array<Fault> = [...all]
   const seen: Array<string> = []
+  const kinds: Array<Fault["kind"]> = []
   let struck = 0
   const strike = (fault: Fault, place?: string) => {
     waiting = waiting.filter((other) => other !== fault)
     struck++
+    kinds.push(fault.kind)
     seen.push(fault.kind, ...(place === undefined ? [] : [place]))
     world.note(`fault ${fault.kind} ${place ?? ""}`)
   }
@@ -82,6 +86,7 @@ export const draw = (world: World, dice: Dice, seed: number): Faults => {
       return undefined
     },
     struck: () => struck,
+    kinds: () => kinds,
     seen: () => seen,
     end: () => {
       waiting = []

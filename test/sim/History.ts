@@ -121,7 +121,7 @@ export const run = (seed: number): Report => {
   )
   if (rest._tag !== "Ended") witness.violate(`the world does not come to its end: ${rest._tag}`)
   else if (rest.exit._tag === "Failure") witness.violate(`the history itself failed: ${String(rest.exit.cause)}`)
-  if (store !== undefined) Invariants.judge(store, witness, kind === "liveness")
+  if (store !== undefined) Invariants.judge(store, witness, faults.kinds(), world.now(), kind === "liveness")
   return {
     seed,
     kind,

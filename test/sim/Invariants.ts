@@ -7,25 +7,37 @@
  * - I1. No acknowledged message is lost, and none is there twice; at rest each is applied or returned.
  * - I2. What was withdrawn is returned; a Turn told to stop has that in its log; a `run` given up leaves nothing running.
  * - I3. A tool with effects runs only as often as its starts are recorded.
- * - I4. A result that was there before a Turn was told to stop is recorded, not replaced by a receipt.
+ * - I4. A result that was there before a Turn was told to stop is recorded, not replaced by a receipt; one that a tool has
+ *   committed is recorded as well when it comes within the grace after that.
  * - I5. No event has a lower fence than one before it.
  * - I6. The store says of the session what its log says.
+ * - I7. A Turn that was told to stop ends in a bounded time, where nothing went wrong but reads that failed before: its driver
+ *   hears again.
  */
 import * as SessionState from "@turnstep/core/SessionState"
 import * as Transcript from "@turnstep/core/Transcript"
 import { isTerminal, type TurnEvent } from "@turnstep/core/TurnEvent"
+import { stopGrace } from "@turnstep/runtime/ToolStop"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as LogRules from "./LogRules.ts"
 import type { SimStore } from "./SimStore.ts"
 import type { Witness } from "./Witness.ts"
 
-export const judge = (store: SimStore, witness: Witness, isAtRest: boolean): void => {
+export const judge = (
+  store: SimStore,
+  witness: Witness,
+  faults: ReadonlyArray<string>,
+  now: number,
+  isAtRest: boolean
+): void => {
   const { events } = store
   const told = LogRules.read(store.sessionId, events, witness.violate)
   messages(events, told, witness, isAtRest)
   withdrawals(told, witness)
   cancellations(events, witness)
+  if (faults.every((fault) => fault === "deaf")) stops(store, witness, now)
   givenUp(events, witness)
   toolRuns(store, told, witness)
   fences(store, witness)
@@ -66,6 +78,28 @@ const cancellations = (events: ReadonlyArray<TurnEvent>, witness: Witness) => {
           : isTerminal(event) && event.data.turnId === turnId
     )
     if (!isThere) witness.violate(`${turnId} was said to be ${state}, and the log does not say so (I2)`)
+  }
+}
+
+/** What a tool has to come to its end when it is told to stop, in milliseconds. */
+const grace = Duration.toMillis(stopGrace)
+
+/** The grace of a tool, a sweep that rings every bell, and a read that failed and is made again, in milliseconds. */
+const stopTime = grace + 2_000 + 100
+
+/** Operations of storage between a cancel and the end of its Turn, one after the other: a dozen, with those under way. */
+const stopOperations = 12
+
+/** I7 */
+const stops = ({ deafUntil, events, slowestOperation }: SimStore, witness: Witness, now: number) => {
+  for (const event of events) {
+    // A session that cannot be loaded is left alone for a while after that as well.
+    if (event.type !== "turn.cancelling" || event.at < deafUntil) continue
+    const { turnId } = event.data
+    const end = events.find((other) => isTerminal(other) && other.data.turnId === turnId)?.at ?? now
+    if (end - event.at > stopTime + stopOperations * slowestOperation) {
+      witness.violate(`${turnId} was told to stop at ${event.at} and went on until ${end} (I7)`)
+    }
   }
 }
 
@@ -111,7 +145,12 @@ const toolRuns = ({ authors, events, sessionId }: SimStore, told: LogRules.Told,
     const isSettling = events.some(
       (event) => event.type === "turn.settled" && event.data.receipts.some(({ callId }) => callId === id)
     )
-    if (!isSettling || stop === undefined || stop.at <= finished.at) continue
+    if (!isSettling || stop === undefined) continue
+    // A Turn whose time is over was told to stop by its time, before anybody else told it.
+    const start = events.find((event) => event.type === "turn.started" && event.data.turnId === turnId)
+    const { deadline = Infinity } = start?.type === "turn.started" ? start.data.limits : {}
+    const inTime = finished.isCommitted ? finished.at < Math.min(stop.at + grace, deadline) : finished.at < stop.at
+    if (!inTime) continue
     if (author?.host === finished.host && author.fence === finished.fence && !witness.stopped.has(finished.host)) {
       witness.violate(`${id} was answered at ${finished.at} and got a receipt at ${receipt.at} (I4)`)
     }

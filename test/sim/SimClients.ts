@@ -127,6 +127,14 @@ const cancel: Act = Effect.fnUntraced(function* (room, operator) {
   if (exit !== undefined && Exit.isSuccess(exit)) witness.cancellations.push(exit.value)
 })
 
+/** Somebody cancels when storage can be read again: whoever could not hear is to hear that. */
+const cancelAfterDeafness: Act = Effect.fnUntraced(function* (room, operator, number) {
+  const { store, world } = room
+  const isOver = () => store.deafUntil > 0 && store.deafUntil < world.now() && store.state.turn !== undefined
+  yield* Effect.repeat(Effect.sleep(200), { while: () => !isOver(), times: 300 })
+  if (isOver()) yield* cancel(room, operator, number)
+})
+
 const storageFaults: ReadonlySet<string> = new Set(["outage", "deaf", "fail-before", "fail-after", "stop"])
 
 /** A caller that runs a message and gives up after a while. */
@@ -160,7 +168,9 @@ export const act = (room: Room, operator: Operator, nudged: Effect.Effect<void>)
   const busy = dice.pick([2_000, 20_000, 60_000])
   const messages = Array.from({ length: dice.between(1, mostMessages) }, () => (dice.chance(0.85) ? send : giveUp))
   const others = Array.from({ length: dice.below(6) }, () => dice.pick([withdraw, move, move, cancel]))
-  const wanted = room.faults.all.flatMap((fault) => ("where" in fault ? (leadingTo[fault.where] ?? []) : []))
+  const wanted = room.faults.all.flatMap((fault) =>
+    fault.kind === "deaf" ? [cancelAfterDeafness] : "where" in fault ? (leadingTo[fault.where] ?? []) : []
+  )
   const acts = [...messages, ...others, ...wanted].map((act, number) =>
     Effect.gen(function* () {
       const moment = Effect.sleep(number === 0 || dice.chance(0.3) ? 0 : dice.between(0, busy))

@@ -56,6 +56,10 @@ export interface SimStore {
   /** The fence a process got last; 0 when it never had one. */
   readonly fenceOf: (host: Host) => number
   readonly memory: Journal["Service"]
+  /** When every process can read again that could not, in milliseconds; 0 when each always could. */
+  readonly deafUntil: number
+  /** The longest an operation takes, in milliseconds. */
+  readonly slowestOperation: number
   /** Takes and gives everything again. */
   readonly heal: () => void
 }
@@ -83,6 +87,7 @@ export const make = Effect.fnUntraced(function* (options: {
   /** Types that are refused, and until when; until when each process reads nothing. */
   const refusals = new Map<Type, number>()
   const deaf = new Map<string, number>()
+  let deafUntil = 0
   const outages = new Map<string, { readonly from: number; readonly until: number }>()
   /** After which event a fence is stale (S2). */
   const claimedAt: Array<{ readonly fence: number; readonly seq: number }> = []
@@ -145,6 +150,7 @@ export const make = Effect.fnUntraced(function* (options: {
           return Effect.die(new StorageAway("outage"))
         case "deaf":
           deaf.set(host.name, world.now() + fault.millis)
+          deafUntil = Math.max(deafUntil, world.now() + fault.millis)
           return Effect.void
         case "refuse":
           refusals.set(fault.type, world.now() + fault.millis)
@@ -282,6 +288,10 @@ export const make = Effect.fnUntraced(function* (options: {
     isOwner: (host) => owner?.host === host && owner.fence === fences.get(host.name),
     fenceOf: (host) => fences.get(host.name) ?? 0,
     memory,
+    get deafUntil() {
+      return deafUntil
+    },
+    slowestOperation: latency === 0 ? 0 : 2 * slowest,
     heal: () => {
       refusals.clear()
       deaf.clear()

@@ -9,6 +9,7 @@
 import * as SpillStore from "@turnstep/core/SpillStore"
 import type { EffectClass } from "@turnstep/core/ToolPolicy"
 import * as ToolPolicy from "@turnstep/core/ToolPolicy"
+import * as ToolCall from "@turnstep/runtime/ToolCall"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Duration from "effect/Duration"
@@ -84,15 +85,23 @@ export const handlers = (options: {
         duration === "none" ? 0 : duration === "short" ? dice.between(1, 2_000) : dice.between(5_000, 40_000)
       const wait = Effect.sleep(duration === "over" ? 90_000 : millis)
       if (dice.chance(0.1)) yield* context.preliminary(`${n} is coming`)
-      if (millis > 0) yield* dice.chance(0.15) ? Effect.uninterruptible(wait) : wait
+      const way = dice.weighted({ stops: 7, "goes on": 1, commits: 2 })
+      const finish = (isCommitted: boolean) =>
+        Effect.sync(() => {
+          const runs = witness.toolRuns.get(`${key} ${effects}`)
+          if (runs !== undefined) {
+            runs.finished = { host: host.name, fence: store.fenceOf(host), at: world.now(), isCommitted }
+          }
+          if (isLarge(n, key)) return resultOf(key).padEnd(SpillStore.threshold + 1, ".")
+          return n === stale ? "nothing new" : resultOf(key)
+        })
+      if (way === "commits") return yield* ToolCall.commit(Effect.andThen(wait, finish(true)))
+      if (millis > 0) yield* way === "goes on" ? Effect.uninterruptible(wait) : wait
       const ending = dice.weighted({ answers: 12, fails: 1, throws: 1, stops: 0.3 })
       if (ending === "throws") return yield* Effect.die(new Error("the tool is broken"))
       if (ending === "fails") return yield* Effect.fail(`no ${key}`)
       if (ending === "stops") return yield* Effect.interrupt
-      const runs = witness.toolRuns.get(`${key} ${effects}`)
-      if (runs !== undefined) runs.finished = { host: host.name, fence: store.fenceOf(host), at: world.now() }
-      if (isLarge(n, key)) return resultOf(key).padEnd(SpillStore.threshold + 1, ".")
-      return n === stale ? "nothing new" : resultOf(key)
+      return yield* finish(false)
     })
 
   return toolkit.toLayer({

@@ -22,8 +22,10 @@ export interface ToolRuns {
   readonly effects: EffectClass
   /** Times its handler was started. */
   starts: number
-  /** Who got its last answer, under which fence, and when. */
-  finished: { readonly host: string; readonly fence: number; readonly at: number } | undefined
+  /** Who got its last answer, under which fence, when, and whether the tool had committed it (`ToolCall.commit`). */
+  finished:
+    | { readonly host: string; readonly fence: number; readonly at: number; readonly isCommitted: boolean }
+    | undefined
 }
 
 export interface Witness {

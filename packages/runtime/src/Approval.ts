@@ -44,7 +44,7 @@ export const free = Effect.fnUntraced(function* (
       const exit = yield* ToolStop.detached(Effect.provideContext(asked, context), {
         timeout: patience,
         onLeft: () => Effect.void,
-        onStopped: () => Effect.void
+        onEnded: () => Effect.void
       })
       if (Option.isSome(exit) && Exit.isSuccess(exit.value)) return exit.value.value === false ? [callId] : []
       yield* Effect.logWarning(

@@ -231,9 +231,10 @@ export const runCalls = Effect.fnUntraced(function* (
     isRecording = false
   })
 
-  const settle = (facts: ReadonlyArray<Fact>) =>
+  const settle = (facts: ReadonlyArray<Fact>, answer: Array<Fact>) =>
     Effect.uninterruptible(
       Effect.suspend(() => {
+        answer.length = 0
         unrecorded.push(...facts)
         left--
         return left === 0 || isRecording ? Effect.void : record
@@ -243,8 +244,10 @@ export const runCalls = Effect.fnUntraced(function* (
   const allowance = ToolAnswer.allowance()
   const run = (call: Call.Call, written: Effect.Effect<void, WriteError>) => {
     const show = (progress: Json) => hub.show(owner.sessionId, { type: "call.progress", callId: call.callId, progress })
-    const answer = toAsk.has(call.callId) ? ToolRun.ask : ToolRun.run
-    const ran = answer(config, owner.sessionId, call, {
+    /** An answer that is there, and not in `unrecorded` yet (S2). */
+    const answer: Array<Fact> = []
+    const answering = toAsk.has(call.callId) ? ToolRun.ask : ToolRun.run
+    const ran = answering(config, owner.sessionId, call, {
       allowance,
       // Nobody hears of a call before its record: what a tool tells before waits for it.
       onProgress: (progress) =>
@@ -258,10 +261,13 @@ export const runCalls = Effect.fnUntraced(function* (
       onRetry: (attempt) => restarted(owner, call, attempt),
       onLate: (late) => owner.aside(Effect.flatMap(late, (facts) => owner.decide(() => facts))),
       onLeft: (fiber) => room.leave(owner.sessionId, call, keyOf(call), fiber),
-      onLastWords: (facts) => Effect.sync(() => void unrecorded.push(...facts))
+      onAnswer: (facts) => void answer.push(...facts)
     })
     const placed = room.hold(ran)
-    return Effect.flatMap(call.effects === "pure" ? placed : Effect.andThen(written, placed), settle)
+    return (call.effects === "pure" ? placed : Effect.andThen(written, placed)).pipe(
+      Effect.flatMap((facts) => settle(facts, answer)),
+      Effect.onInterrupt(() => Effect.sync(() => void unrecorded.push(...answer)))
+    )
   }
 
   // After a takeover there may be room, and nothing running whose result would start what waits.

@@ -57,8 +57,8 @@ export interface Around {
   readonly onLate: (late: Effect.Effect<ReadonlyArray<Fact>>) => Effect.Effect<void>
   /** Hears of a tool that was left behind. */
   readonly onLeft: (fiber: Fiber.Fiber<unknown, unknown>) => Effect.Effect<void>
-  /** Takes the answer of a tool that ended within its grace, when nobody waits for the call any more. */
-  readonly onLastWords: (facts: ReadonlyArray<Fact>) => Effect.Effect<void>
+  /** Hears the answer of a call as soon as there is one: whoever is told to stop just then does not get it as a value. */
+  readonly onAnswer: (facts: ReadonlyArray<Fact>) => void
 }
 
 /** Runs a call and returns the facts that answer it (T1). Interruption stops the tool and is passed on. */
@@ -118,7 +118,7 @@ export const ask = Effect.fnUntraced(
     const exit = yield* ToolStop.detached(told, {
       timeout: policy.timeout,
       onLeft: () => Effect.void,
-      onStopped: () => Effect.void
+      onEnded: () => Effect.void
     })
     if (Option.isNone(exit) || Exit.isFailure(exit.value)) {
       yield* Effect.logWarning(
@@ -195,15 +195,20 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
       return { type: "call.late", data: { ...data, answer: { isFailure, output } } }
     })
   })
+  let facts: ReadonlyArray<Fact> = []
   const exit = yield* ToolStop.detached(running, {
     timeout: policy.timeout,
+    onEnded: (exit, isStopped) =>
+      Effect.map(factsOf(exit), (known) => {
+        facts = known
+        if (isStopped || !mayPass(exit)) around.onAnswer(known)
+      }),
     onLeft: (fiber) => Effect.andThen(around.onLeft(fiber), around.onLate(late(fiber))),
-    onStopped: (exit) => Effect.flatMap(factsOf(exit), around.onLastWords),
     committed: () => committed
   })
   if (Option.isNone(exit)) return { facts: [Call.receipt(call, "timed-out")], mayPass: false }
   yield* CrashPoint.hit("tool-finished", "after-ack")
-  return { facts: yield* factsOf(exit.value), mayPass: mayPass(exit.value) }
+  return { facts, mayPass: mayPass(exit.value) }
 })
 
 /** Whether to fail again is not certain: arguments that do not fit today will not fit tomorrow. */

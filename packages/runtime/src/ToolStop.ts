@@ -20,8 +20,11 @@ export interface Stopping<A> {
   readonly timeout: Duration.Duration
   /** It has not come to its end within the grace, and is left behind. */
   readonly onLeft: (fiber: Fiber.Fiber<A, unknown>) => Effect.Effect<void>
-  /** The caller was interrupted, and this is what the tool came to within the grace. */
-  readonly onStopped: (exit: Exit.Exit<A, unknown>) => Effect.Effect<void>
+  /**
+   * This is what the tool has come to, by itself or within the grace. Told where nothing is interrupted: a caller that is told
+   * to stop at this moment never sees the value.
+   */
+  readonly onEnded: (exit: Exit.Exit<A, unknown>, isStopped: boolean) => Effect.Effect<void>
   /** What the tool has committed (`ToolCall.commit`): that counts, whatever its fiber then came to. */
   readonly committed?: (() => A | undefined) | undefined
 }
@@ -32,20 +35,18 @@ export interface Stopping<A> {
  */
 export const detached = <A, R>(
   tool: Effect.Effect<A, unknown, R>,
-  { committed = () => undefined, onLeft, onStopped, timeout }: Stopping<A>
+  { committed = () => undefined, onEnded, onLeft, timeout }: Stopping<A>
 ): Effect.Effect<Option.Option<Exit.Exit<A, unknown>>, never, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(Effect.interruptible(tool), { startImmediately: true }), (fiber) => {
       const exit = fiber.pollUnsafe()
-      if (exit !== undefined) return Effect.succeedSome(exit)
+      if (exit !== undefined) return Effect.as(onEnded(exit, false), Option.some(exit))
       const ended = Effect.andThen(stop(fiber), () =>
         Effect.as(fiber.pollUnsafe() === undefined ? onLeft(fiber) : Effect.void, lastMinute(fiber, committed()))
-      )
+      ).pipe(Effect.tap((exit) => (Option.isSome(exit) ? onEnded(exit.value, true) : Effect.void)))
       return restore(Effect.timeoutOption(Fiber.await(fiber), timeout)).pipe(
-        Effect.onInterrupt(() =>
-          Effect.flatMap(ended, (exit) => (Option.isSome(exit) ? onStopped(exit.value) : Effect.void))
-        ),
-        Effect.filterOrElse(Option.isSome, () => ended)
+        Effect.onInterrupt(() => ended),
+        Effect.flatMap((exit) => (Option.isSome(exit) ? Effect.as(onEnded(exit.value, false), exit) : ended))
       )
     })
   )
