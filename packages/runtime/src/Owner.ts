@@ -350,15 +350,16 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
   return owner
 })
 
-/** Events of a session read at once: the memory of a load is bounded by the page, not by the log. */
-const pageSize = 200
+/** What of a session is read at once, in events and bytes: the memory of a load is bounded by the page, not by the log. */
+const page = { limit: 200, bytes: 4 * 1024 * 1024 }
 
 const load = Effect.fnUntraced(function* (journal: Journal["Service"], sessionId: SessionId) {
   const state = SessionState.make(sessionId)
   for (;;) {
-    const page = yield* journal.read(sessionId, { after: state.seq, limit: pageSize })
-    for (const event of page) SessionState.apply(state, event)
-    if (page.length < pageSize) return state
+    const events = yield* journal.read(sessionId, { ...page, after: state.seq })
+    for (const event of events) SessionState.apply(state, event)
+    // A page may be short for its bytes: only one without events is behind the last.
+    if (events.length === 0) return state
   }
 })
 

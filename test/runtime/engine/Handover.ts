@@ -1,4 +1,5 @@
 import { assert, describe } from "@effect/vitest"
+import { bytesOf } from "@turnstep/core/Journal"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -161,6 +162,32 @@ export const suite = (it: It): void => {
         const next = yield* (yield* start).sessions.get(session.id)
         yield* World.ended(next, 1)
         assert.deepStrictEqual(World.answers(yield* World.events(next)), { quick: "ok", slow: "ok" })
+      })
+    )
+
+    it.effect("reads a session of large messages page by page, each of a few megabytes", () =>
+      Effect.gen(function* () {
+        const pages: Array<number> = []
+        const { provider, session, start, stop } = yield* World.withTools({
+          respond: script(Array.from({ length: 9 }, () => text("ok"))),
+          around: (journal) => ({
+            ...journal,
+            read: (id, page) =>
+              Effect.tap(journal.read(id, page), (events) =>
+                Effect.sync(() => void (page.types ?? pages.push(bytesOf(events))))
+              )
+          })
+        })
+        const large = "x".repeat(1024 * 1024)
+        for (let turn = 1; turn <= 8; turn++) yield* session.run(`${turn} ${large}`)
+        yield* stop
+        pages.length = 0
+        const next = yield* (yield* start).sessions.get(session.id)
+        yield* next.run("and now?")
+        assert.lengthOf(provider.requests.at(-1)?.messages ?? [], 1 + 8 * 2 + 1)
+        // Each message is in the record twice: as it was admitted, and as it was applied.
+        assert.isAtLeast(pages.filter((bytes) => bytes > 1024 * 1024).length, 3)
+        assert.isBelow(Math.max(...pages), 6 * 1024 * 1024)
       })
     )
   })
