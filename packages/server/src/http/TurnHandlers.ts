@@ -22,9 +22,9 @@ export const layer = HttpApiBuilder.group(
       }),
       get: Effect.fn("TurnHandlers.get")(function* ({ params }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const turn = (yield* turnsOf(session)).find(({ id }) => id === params.turn) ?? (yield* queuedOf(session))
+        const turn = (yield* turnsOf(session)).find(({ id }) => id === params.turn)
         const absent = new TurnNotFound({ sessionId: session.id, turnId: params.turn })
-        return turn?.id === params.turn ? turn : yield* Problem.refusing(Effect.fail(absent))
+        return turn ?? (yield* Problem.refusing(Effect.fail(absent)))
       }),
       cancel: Effect.fn("TurnHandlers.cancel")(function* ({ params, payload }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
@@ -43,5 +43,10 @@ const queuedOf = Effect.fnUntraced(function* (session: Session) {
   return item === undefined ? undefined : SessionView.queued(turns + 1, agent, item.id)
 })
 
-const turnsOf = (session: Session) =>
-  Effect.map(Problem.refusing(session.events({ after: 0, types: SessionView.turnTypes })), SessionView.turns)
+/** The Turns, and the one that is queued. That is read first: should it begin meanwhile, it is among the others. */
+const turnsOf = Effect.fnUntraced(function* (session: Session) {
+  const queued = yield* queuedOf(session)
+  const events = yield* Problem.refusing(session.events({ after: 0, types: SessionView.turnTypes }))
+  const turns = SessionView.turns(events)
+  return queued === undefined || turns.some(({ id }) => id === queued.id) ? turns : [...turns, queued]
+})
