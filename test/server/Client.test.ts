@@ -70,6 +70,10 @@ layer(Server.layer(), { excludeTestServices: true })("Client", (it) => {
       const absent = yield* Effect.flip(client.sessions.get({ params: { session: "none" } }))
       assert.instanceOf(absent, ApiError)
       assert.deepInclude(absent, { status: 404, code: "session-not-found" })
+      const code = client.sessions
+        .get({ params: { session: "none" } })
+        .pipe(Effect.catchTag("ApiError", (problem) => Effect.succeed(problem.code)))
+      assert.strictEqual(yield* code, "session-not-found")
       assert.match(absent.message, /There is no session none\. .*GET \/api\/sessions/)
       const cancelled = yield* Effect.flip(
         client.turns.cancel({ params: { session: "none", turn: "trn_1" }, payload: undefined })

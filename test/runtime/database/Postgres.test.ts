@@ -41,6 +41,7 @@ describe("Postgres", () => {
     Effect.gen(function* () {
       const error = yield* refusal(Redacted.value(yield* Postgres.url("no_such_database")))
       assert.include(String("reason" in error && error.reason.cause), "no_such_database")
+      assert.match(error.message, /^There is no connection to PostgreSQL at .+\/no_such_database: .*does not exist/)
     })
   )
 

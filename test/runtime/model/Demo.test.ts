@@ -328,6 +328,10 @@ layer(environment)("Demo", (it) => {
       assert.include(text, "The work before was broken off. Bash gave no result of its own")
       assert.include(text, 'cannot understand "go on"')
       assert.notInclude(text, "hand back")
+      const { text: next } = yield* ask([...imported, user("continue"), user("and now?")])
+      assert.include(next, "The work before was broken off. Bash gave no result of its own")
+      assert.include(next, 'cannot understand "and now?"')
+      assert.notInclude(next, "You also wrote")
     })
   )
 

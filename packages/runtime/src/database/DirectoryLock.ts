@@ -43,8 +43,11 @@ export class DataDirUnusable extends Schema.TaggedError<DataDirUnusable>()("Data
   detail: Schema.String
 }) {
   override get message(): string {
+    // the only folders of a database that are empty and needed
+    const isFromGit = /could not open directory "[^"]+": No such file/.test(this.detail)
     return (
       `The embedded database in ${this.dir} does not open: ${this.detail.replace(/\.$/, "")}. ` +
+      (isFromGit ? "Folders are missing, as in a copy that git has made, which leaves empty ones out. " : "") +
       "Repair the cause or restore the directory from a backup; another data directory starts empty."
     )
   }

@@ -64,15 +64,16 @@ const client = (options: Options) =>
     })
   )
 
-/** Says where there is no connection: host, port and database, and nothing of the user. */
+/** Says where there is no connection: host, port and database, and nothing of the user. The class of the failure stays. */
 const placed = (error: SqlError.SqlError, url: Redacted.Redacted): SqlError.SqlError => {
   const parsed = URL.parse(Redacted.value(url))
-  if (error.reason._tag !== "ConnectionError" || parsed === null) return error
-  const { cause } = error.reason
+  const { _tag, cause } = error.reason
+  if ((_tag !== "ConnectionError" && _tag !== "UnknownError") || parsed === null) return error
   const words = cause instanceof Error && cause.message !== "" ? `: ${cause.message}` : ""
   const place = `${parsed.hostname}:${parsed.port === "" ? "5432" : parsed.port}${parsed.pathname}`
   const message = `There is no connection to PostgreSQL at ${place}${words}`
-  return new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message }) })
+  const Reason = _tag === "ConnectionError" ? SqlError.ConnectionError : SqlError.UnknownError
+  return new SqlError.SqlError({ reason: new Reason({ cause, message }) })
 }
 
 // P1

@@ -203,6 +203,11 @@ export class ApiError extends Schema.Error<ApiError>("server/ApiError")({
   hint: Schema.String,
   errors: Schema.optionalKey(Schema.Array(Fault))
 }) {
+  /** For `Effect.catchTag`. The wire does not carry it. */
+  get _tag() {
+    return "ApiError" as const
+  }
+
   override get message() {
     return `${this.detail} ${this.hint}`
   }

@@ -159,7 +159,11 @@ export const talk = Effect.fnUntraced(function* (
       isAway = true
       return notice(`(${baseUrl} does not answer; trying again)`)
     }),
-    Effect.tap(() => Effect.sync(() => (isAway = false))),
+    Effect.tap(() => {
+      if (!isAway) return Effect.void
+      isAway = false
+      return notice(`(${baseUrl} answers again)`)
+    }),
     Effect.flatMap(({ stream }) =>
       Stream.runForEach(EventStream.decode(stream), (event) =>
         Effect.sync(() => {

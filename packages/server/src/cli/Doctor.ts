@@ -204,7 +204,14 @@ const mcp = Effect.fnUntraced(function* ({ value, ...setting }: Config.Setting<s
   const { ignored, toolkits } = read.success
   const found = yield* Effect.forEach(toolkits, mcpServer, { concurrency: "unbounded" })
   const unread = ignored.length === 0 ? "" : `; nothing here reads ${ignored.join(", ")}`
-  return [{ check: "mcp", isWell: true, found: `${toolkits.length} servers in ${value}${unread}` }, ...found]
+  return [
+    {
+      check: "mcp",
+      isWell: true,
+      found: `${toolkits.length} ${toolkits.length === 1 ? "server" : "servers"} in ${value}${unread}`
+    },
+    ...found
+  ]
 })
 
 const mcpServer = Effect.fnUntraced(

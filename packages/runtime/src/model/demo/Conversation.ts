@@ -7,7 +7,8 @@
  * A prompt does not mark where a Turn begins, so it is read from what is there:
  *
  * - V1. A user message that starts with a known `/intent` always opens a Turn.
- * - V2. Any other user message opens one only if none is open; else it steers.
+ * - V2. Any other user message opens one only if none is open; else it steers. Where nothing has come yet of a message
+ *   without an intent, such as the last one of an imported history, the next one takes its place.
  * - V3. A Turn closes with an assistant message that calls nothing, or when a user
  *   message follows calls that were cancelled, or whose results a repair made up: only the end of a Turn leaves those.
  * - V4. What the runtime itself asks in a user message (`Budget.handBackPrompt`) is no message of the user's.
@@ -65,8 +66,10 @@ export const read = (messages: ReadonlyArray<Prompt.Message>, known: ReadonlySet
         const intent = intentOf(text)
         const isKnown = intent !== undefined && known.has(intent.word)
         const cancelled = turn !== undefined && wasCancelled(turn) ? turn : undefined
-        if (turn === undefined || turn.isClosed || isKnown || cancelled !== undefined) {
-          turn = { text, intent, batches: [], steers: [], cancelled, isClosed: false }
+        const unanswered = turn !== undefined && !turn.isClosed && turn.batches.length === 0 && !isDriven(turn, known)
+        if (turn === undefined || turn.isClosed || isKnown || cancelled !== undefined || unanswered) {
+          const before = cancelled ?? (unanswered ? turn?.cancelled : undefined)
+          turn = { text, intent, batches: [], steers: [], cancelled: before, isClosed: false }
         } else turn.steers.push(text)
         break
       }
@@ -88,6 +91,9 @@ export const read = (messages: ReadonlyArray<Prompt.Message>, known: ReadonlySet
   }
   return turn ?? { text: "", intent: undefined, batches: [], steers: [], cancelled: undefined }
 }
+
+const isDriven = ({ intent }: Draft, known: ReadonlySet<string>): boolean =>
+  intent !== undefined && known.has(intent.word)
 
 /** `/word rest`, if a text starts so. */
 export const intentOf = (text: string): Intent | undefined => {
