@@ -9,6 +9,7 @@ import * as Ids from "@turnstep/core/Ids"
 import { Journal } from "@turnstep/core/Journal"
 import { SessionClaimed } from "@turnstep/core/TurnError"
 import type { TurnEvent } from "@turnstep/core/TurnEvent"
+import * as CallRoom from "@turnstep/runtime/CallRoom"
 import * as Runtime from "@turnstep/runtime/Runtime"
 import { type Session, Sessions } from "@turnstep/runtime/Session"
 import * as Context from "effect/Context"
@@ -93,7 +94,13 @@ export const make = Effect.fnUntraced(function* (name: string, storage: Storage)
       Context.add(Claim, claimsOf(by, Context.get(own, Claim), wire))
     )
     const outside = Gates.layer(gates, () => ({ process: by, fence: held?.by === by ? held.fence : 0 }))
-    const layer = Layer.provide(Runtime.layer([Gates.agent]), [outside, Layer.succeedContext(ports), Logger.layer([])])
+    const layer = Layer.provide(Runtime.layer([Gates.agent]), [
+      outside,
+      Layer.succeedContext(ports),
+      Logger.layer([]),
+      // A process that died holds its places for ever.
+      CallRoom.layer({ atOnce: CallRoom.defaultAtOnce })
+    ])
     const life = yield* Scope.make()
     const stop = Effect.suspend(() => (wire.isCut ? Effect.void : Scope.close(life, Exit.void))).pipe(
       Effect.andThen(

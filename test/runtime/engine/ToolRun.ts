@@ -155,7 +155,11 @@ export const suite = (it: It): void => {
         assert.deepStrictEqual(told.slice(0, 2), ['{"owed":"12"}', '{"owed":"12"}'])
         assert.deepStrictEqual(told.slice(2, 4), ["it is not to be", "wordless failed."])
         const outputs = World.dataOf(events, "call.completed").map(({ output }) => output)
-        assert.deepStrictEqual(outputs.slice(0, 2), [{ owed: "12" }, { owed: "12" }])
+        // Results are recorded as they come.
+        assert.lengthOf(
+          outputs.filter((output) => JSON.stringify(output) === '{"owed":"12"}'),
+          2
+        )
         assert.notInclude(JSON.stringify(events), "hidden")
         assert.notInclude(JSON.stringify(told), "hidden")
       })
