@@ -76,7 +76,8 @@ export const run = Effect.fn("Turn.run", { root: true })(
     (error): error is ModelFailed | AgentNotFound | GivenUp => !isWriteError(error),
     () => Effect.void
   ),
-  Effect.catchDefect((defect) => Effect.logError("a turn met an unexpected error", defect)),
+  Effect.tapCauseIf(Cause.hasDies, (cause) => Effect.logError("a turn met an unexpected error", cause)),
+  Effect.catchDefect(() => Effect.void),
   (turn, owner) => turn.pipe(Telemetry.turn(owner.state.agent), Telemetry.within(placeOf(owner)))
 )
 
