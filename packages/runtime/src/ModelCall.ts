@@ -239,11 +239,17 @@ const failureOf = (error: AiError.AiError | ModelStalled): Failure => {
   if (!isAiError(error)) return { code: "model-stalled", message: error.message }
   const { reason } = error
   const words = ProviderRefusal.wordsOf(reason)
+  const message = words === undefined ? reason.message : `${reason.message} The provider says: ${words}`
   return {
     code: AnswerSize.isTooLarge(reason) ? AnswerSize.code : (codes[reason._tag] ?? "provider-error"),
-    message: words === undefined ? reason.message : `${reason.message} The provider says: ${words}`
+    message: reason._tag === "ContentPolicyError" ? `${message} ${withoutIt}` : message
   }
 }
+
+/** How to go on when a provider refuses what somebody wrote: nothing that was said is taken out of a history by itself. */
+const withoutIt =
+  "The text it refuses stays in the history, so later turns may be refused as well. To go on without it, export the session, " +
+  "take the text out, and import the rest into a new session."
 
 const codes: { readonly [reason: string]: string } = {
   AuthenticationError: "authentication",

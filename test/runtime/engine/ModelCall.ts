@@ -308,5 +308,29 @@ export const suite = (it: It): void => {
         assert.strictEqual(Duration.toMillis(policy.longest), 60_000)
       })
     )
+
+    it.effect("says how to go on from a text that the provider refuses, and that is a way on", () =>
+      Effect.gen(function* () {
+        const { provider, session, sessions } = yield* World.withTools({
+          respond: ({ messages }) =>
+            JSON.stringify(messages).includes("forbidden")
+              ? failure(400, { message: "against our policy", code: "content_policy_violation" })
+              : text("fine")
+        })
+        yield* session.run("hello")
+        const refused = [yield* Effect.flip(session.run("forbidden")), yield* Effect.flip(session.run("and now?"))]
+        for (const error of refused) {
+          const told = error._tag === "TurnFailed" ? error.error : assert.fail(error._tag)
+          assert.strictEqual(told.code, "content-policy")
+          assert.match(told.message, /against our policy.*export the session, take the text out, and import the rest/)
+        }
+        const { messages } = yield* session.exportHistory("openai-chat")
+        const allowed = messages.filter((message) => !JSON.stringify(message).includes("forbidden"))
+        const next = yield* Effect.orDie(sessions.open())
+        yield* next.importHistory({ format: "openai-chat", messages: allowed })
+        assert.strictEqual((yield* next.run("and now?"))._tag, "Answered")
+        assert.include(JSON.stringify(provider.requests.at(-1)?.messages), "hello")
+      })
+    )
   })
 }
