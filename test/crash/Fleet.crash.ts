@@ -22,7 +22,7 @@ const { below, pick } = Fleet
 
 const time = Duration.seconds(Number(process.env["FLEET_SECONDS"] ?? 40))
 const sessions = ["one", "two", "three", "four"]
-const inputs = ["/time", "/time", "hello", "hello", "/loop", "/slow"]
+const inputs = ["/time", "/time", "hello", "hello", "/loop", "/slow 2"]
 
 interface Runner {
   readonly command: Command.Running

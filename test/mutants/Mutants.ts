@@ -543,7 +543,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "crash-loop",
     does: "a Turn that kills its processes is taken up again and again",
     file: plan,
-    find: "if (wasLeft && turn.takeovers >= maxTakeovers) return undefined",
+    find: "if (wasLeft && turn.takeovers >= (ranAgain ? maxTakeoversOfCall : maxTakeovers)) return undefined",
     put: "",
     suites: ["test/runtime/CrashLoop.test.ts"]
   },

@@ -47,7 +47,7 @@ layer(graveyard, Stores.live)("A Turn whose owners die", (it) => {
     })
   )
 
-  it.effect("says what it ran when it is given back", () =>
+  it.effect("is given back when two died over the same call, and says which", () =>
     Effect.gen(function* () {
       const { journal, session, start, stop, tools } = yield* World.withTools({
         respond: () => calls([Tools.call("look", "a")])
@@ -56,14 +56,16 @@ layer(graveyard, Stores.live)("A Turn whose owners die", (it) => {
       yield* session.send("go")
       yield* World.until(session, ({ type }) => type === "call.started")
       yield* stop
-      for (let owner = 1; owner <= TurnPlan.maxTakeovers; owner++) {
-        const { sessions, stop: kill } = yield* start
-        const last = (yield* journal.read(session.id, { after: 0 })).length
-        yield* World.until(yield* sessions.get(session.id), ({ seq, type }) => type === "call.started" && seq > last)
-        yield* kill
-      }
+      const { sessions, stop: kill } = yield* start
+      const last = (yield* journal.read(session.id, { after: 0 })).length
+      yield* World.until(yield* sessions.get(session.id), ({ seq, type }) => type === "call.started" && seq > last)
+      yield* kill
       const end = yield* World.ended(yield* (yield* start).sessions.get(session.id), 1)
-      assert.include(end.type === "turn.failed" ? end.data.error.message : "", "while it ran look (cal_1_1_0)")
+      assert.include(
+        end.type === "turn.failed" ? end.data.error.message : "",
+        "2 processes died over the turn, one after the other, before it came further, while they ran look (cal_1_1_0)"
+      )
+      assert.lengthOf(tools.started, 2)
     })
   )
 

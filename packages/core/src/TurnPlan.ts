@@ -105,16 +105,20 @@ const repetition = (turn: OpenTurn, unrecorded: ReadonlyArray<Fact>): ReadonlyAr
 /** Owners a Turn may lose, one after the other, without coming further: the next one ends it. */
 export const maxTakeovers = 3
 
+/** The same where they ran a call that ran before as well: it may be what they die of, and is not begun a third time. */
+export const maxTakeoversOfCall = 1
+
 /**
  * Facts with which an owner takes up an open Turn (mechanism C3); `wasLeft` when its former owner died. `undefined` when too
- * many have died over it: whatever it does then, it is not to be tried again. `recovery` settles or starts again what it had begun (`Ledger.recovery`).
+ * many have died over it, of which fewer are too many when they ran the same call: it is not to be tried again. `recovery` settles or starts again what it had begun (`Ledger.recovery`).
  */
 export const takeUp = (
   turn: OpenTurn,
   wasLeft: boolean,
   recovery: ReadonlyArray<Fact> = []
 ): ReadonlyArray<Fact> | undefined => {
-  if (wasLeft && turn.takeovers >= maxTakeovers) return undefined
+  const ranAgain = Ledger.openCalls(turn.ledger).some(({ attempt, state }) => state === "started" && attempt > 1)
+  if (wasLeft && turn.takeovers >= (ranAgain ? maxTakeoversOfCall : maxTakeovers)) return undefined
   const claimed: ReadonlyArray<Fact> = wasLeft ? [{ type: "worker.claimed", data: { turnId: turn.id } }] : []
   return [...claimed, ...recovery]
 }

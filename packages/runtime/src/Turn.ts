@@ -165,12 +165,12 @@ const unprepared = Effect.fail(
 )
 
 /** `running` are the calls that had begun and have no answer: one of them may be what the processes died of. */
-const hopeless = (running: ReadonlyArray<Call.Call>) =>
+const hopeless = (takeovers: number, running: ReadonlyArray<Call.Call>) =>
   new GivenUp({
     code: "crash-loop",
     message:
-      `The turn was taken up ${TurnPlan.maxTakeovers} times, and each time its process died before it came further` +
-      (running.length === 0 ? ". " : `, while it ran ${named(running)}. `) +
+      `${takeovers + 1} processes died over the turn, one after the other, before it came further` +
+      (running.length === 0 ? ". " : `, while they ran ${named(running)}. `) +
       "It is given back: look at what it was doing before you try it again."
   })
 
@@ -225,7 +225,11 @@ const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | u
     isHopeless = facts === undefined
     return facts ?? []
   })
-  if (isHopeless) return yield* hopeless(open.filter(({ attempt }) => attempt > 0))
+  if (isHopeless)
+    return yield* hopeless(
+      left?.takeovers ?? 0,
+      open.filter(({ attempt }) => attempt > 0)
+    )
   return toAsk
 })
 
