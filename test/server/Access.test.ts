@@ -13,7 +13,13 @@ const rules = (options: Partial<Parameters<typeof Access.make>[0]> = {}) =>
     ...options
   })
 
-const good: Access.Headers = { hosts: ["127.0.0.1:4199"], origin: undefined, authorization: `Bearer ${token}` }
+const good: Access.Headers = {
+  hosts: ["127.0.0.1:4199"],
+  origin: undefined,
+  authorization: `Bearer ${token}`,
+  site: undefined,
+  mode: undefined
+}
 const codeOf = (headers: Partial<Access.Headers>, access = rules(), isPublic = false) =>
   Access.denial(access, { ...good, ...headers }, isPublic)?.code
 
@@ -43,6 +49,16 @@ describe("Access", () => {
     for (const name of names) assert.strictEqual(codeOf({ hosts: [name] }), "host-not-allowed", name)
     assert.strictEqual(codeOf({ hosts: [] }), "host-not-allowed")
     assert.strictEqual(codeOf({ hosts: ["127.0.0.1:4199", "127.0.0.1:4199"] }), "host-not-allowed")
+  })
+
+  it("lets a page of another site lead to a public path, and embed nothing", () => {
+    const embeds = { site: "cross-site", mode: "no-cors", authorization: undefined }
+    assert.strictEqual(codeOf(embeds, rules(), true), "origin-not-allowed")
+    assert.strictEqual(codeOf({ ...embeds, mode: "navigate" }), "origin-not-allowed")
+    assert.isUndefined(codeOf({ ...embeds, mode: "navigate" }, rules(), true))
+    for (const site of ["same-origin", "same-site", "none"]) assert.isUndefined(codeOf({ site, mode: "cors" }))
+    const asked = { site: "cross-site", mode: "cors", origin: "http://app.test" }
+    assert.isUndefined(codeOf(asked, rules({ allowOrigins: ["http://app.test"] })))
   })
 
   it("refuses pages of every other origin, the null origin among them", () => {

@@ -6,6 +6,8 @@
  * - X1. Host, then Origin, then token; before routing and before a byte of the body is read.
  * - X2. Names and origins are compared whole and exactly, ports included; there are no patterns.
  * - X3. The token is compared in constant time, by digests of equal length.
+ * - X4. A browser says for which site's page it asks (`sec-fetch-site`). A page of another site may lead its reader to a public
+ *   path, and embed nothing: an image needs no script and sends no origin.
  */
 import * as Context from "effect/Context"
 import * as Redacted from "effect/Redacted"
@@ -54,6 +56,9 @@ export interface Headers {
   readonly hosts: ReadonlyArray<string>
   readonly origin: string | undefined
   readonly authorization: string | undefined
+  /** `sec-fetch-site` and `sec-fetch-mode` of a browser. */
+  readonly site: string | undefined
+  readonly mode: string | undefined
 }
 
 export interface Denial {
@@ -75,6 +80,9 @@ export const denial = (access: Access["Service"], headers: Headers, isPublic: bo
       code: "origin-not-allowed",
       detail: `Pages of the origin "${shown(headers.origin)}" may not use this server.`
     }
+  }
+  if (headers.site === "cross-site" && headers.origin === undefined && !(isPublic && headers.mode === "navigate")) {
+    return { code: "origin-not-allowed", detail: "Pages of other sites may not use this server." }
   }
   if (isPublic) return undefined
   const { authorization } = headers

@@ -6,6 +6,7 @@
  * - B1. A body is JSON in UTF-8, declared as JSON, not compressed, at most 64 levels deep, and not longer than its endpoint takes.
  * - B2. Depth and entries are counted on the text, before anything is built from it: what is small as text may be a hundred
  *   times as large in memory.
+ * - B3. What a schema judges entry by entry has few entries: a million wrong ones would be a million faults to find.
  */
 import * as Context from "effect/Context"
 import * as ByteSize from "effect/ByteSize"
@@ -14,6 +15,7 @@ import * as HttpApiError from "effect/http-api/HttpApiError"
 import { MaxBodySize } from "effect/http/HttpIncomingMessage"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { isUtf8 } from "node:buffer"
 import * as ApiError from "../api/ApiError.ts"
 import { BodyLimit, Guard } from "../api/Guard.ts"
@@ -24,6 +26,12 @@ export const maxDepth = 64
 
 /** Entries that the arrays and objects of a body may have together. */
 const maxEntries = 1_000_000
+
+/** Entries that a body may have outside of the histories in it (B3). */
+const maxJudged = 20_000
+
+/** Members that are taken as JSON, and read by the readers of histories. */
+const histories: ReadonlySet<string> = new Set(["import", "messages"])
 
 /** Around every endpoint of the API. */
 export const layer = Layer.succeed(
@@ -48,9 +56,10 @@ const isUndecoded = <E>(error: E): error is E & HttpApiError.HttpApiSchemaError 
 const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance: string, most: number) {
   const { headers } = request
   const length = Number(headers["content-length"] ?? 0)
-  if (length === 0 && headers["transfer-encoding"] === undefined) return
+  const declared = headers["content-type"]
+  if (declared === undefined && length === 0 && headers["transfer-encoding"] === undefined) return
   const refuse = (code: ApiError.Code, detail: string) => Effect.fail(ApiError.make(code, instance, detail))
-  const type = headers["content-type"] ?? ""
+  const type = declared ?? ""
   if (!/^application\/json\s*(;|$)/i.test(type)) {
     return yield* refuse(
       "unsupported-media-type",
@@ -70,9 +79,26 @@ const check = Effect.fnUntraced(function* (request: HttpServerRequest, instance:
   if (entries > maxEntries) {
     return yield* refuse("too-large", `The arrays and objects of the body have more than ${maxEntries} entries.`)
   }
-  const fault = jsonFault(text)
-  if (fault !== undefined) return yield* refuse("invalid-json", fault)
+  const read = parsed(text)
+  if (read._tag === "Failure") return yield* refuse("invalid-json", read.failure)
+  if (judgedEntries(read.success) > maxJudged) {
+    return yield* refuse("too-large", `The body has more than ${maxJudged} entries, histories in it aside.`)
+  }
 })
+
+/** Entries of a body outside of its histories, counted up to the limit (B3). */
+const judgedEntries = (body: unknown): number => {
+  let entries = 0
+  const count = (value: unknown, isTop: boolean): void => {
+    if (typeof value !== "object" || value === null) return
+    for (const key in value) {
+      if (++entries > maxJudged) return
+      if (!isTop || !histories.has(key)) count((value as Record<string, unknown>)[key], false)
+    }
+  }
+  count(body, true)
+  return entries
+}
 
 /** The levels of brackets and the entries between them, outside strings (B2); counting stops beyond a limit. */
 const shapeOf = (text: string): { readonly depth: number; readonly entries: number } => {
@@ -95,13 +121,12 @@ const shapeOf = (text: string): { readonly depth: number; readonly entries: numb
   return { depth: deepest, entries }
 }
 
-/** Why a text is not JSON, if it is not. */
-const jsonFault = (text: string): string | undefined => {
+/** The text as JSON, or why it is none. */
+const parsed = (text: string): Result.Result<unknown, string> => {
   try {
-    JSON.parse(text)
-    return undefined
+    return Result.succeed(JSON.parse(text))
   } catch (error) {
     const place = /position (\d+)/.exec(error instanceof Error ? error.message : "")?.[1]
-    return place === undefined ? "The body is not JSON." : `The body is not JSON: see character ${place}.`
+    return Result.fail(place === undefined ? "The body is not JSON." : `The body is not JSON: see character ${place}.`)
   }
 }

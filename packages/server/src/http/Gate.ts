@@ -70,7 +70,13 @@ const headersOf = (request: HttpServerRequest) => {
   const sent = rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host")
   const effective = request.headers["host"]
   const hosts = effective === undefined || sent.includes(effective) ? sent : [...sent, effective]
-  return { hosts, origin: request.headers["origin"], authorization: request.headers["authorization"] }
+  return {
+    hosts,
+    origin: request.headers["origin"],
+    authorization: request.headers["authorization"],
+    site: request.headers["sec-fetch-site"],
+    mode: request.headers["sec-fetch-mode"]
+  }
 }
 
 const isRouteNotFound = (cause: Cause.Cause<unknown>): boolean =>
