@@ -109,6 +109,17 @@ describe("Pglite", { timeout: 120_000 }, () => {
     })
   )
 
+  it.live("says that a clone has left the empty folders out", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* PgliteDirectory.freshDirectory()
+      fs.rmSync(path.join(dataDir, "pg/pg_notify"), { recursive: true })
+      assert.match(
+        (yield* refusal(dataDir)).message,
+        /"pg_notify": .+ Folders are missing, as in a copy that git has made/
+      )
+    })
+  )
+
   it.live("says in words what the file system reports to the database", () =>
     Effect.gen(function* () {
       const dataDir = path.join(yield* PgliteDirectory.emptyDirectory, "data")
