@@ -140,6 +140,19 @@ describe("Agents with different tools", () => {
     assert.isTrue(all && none)
   })
 
+  it("need the same when they are made in the runtime's own list", () => {
+    class Tariff extends Context.Service<Tariff, number>()("test/Tariff") {}
+    const built = Runtime.layerMemory([
+      Agent.make("first", { instructions: "Use one.", toolkit: one }),
+      Agent.make("second", { instructions: Effect.as(Tariff, "Use none."), layer: Layer.effectDiscard(Tariff) })
+    ])
+    type Needs = Layer.Services<typeof built>
+    const all: Exact<Needs, LanguageModel.LanguageModel | Tool.Handler<"one"> | Tariff> = true
+    const failing = { name: "failing", resolve: () => Effect.fail("no config") }
+    const refused: Exact<Runtime.NeedsOf<readonly [typeof failing]>, never> = false
+    assert.isTrue(all && !refused)
+  })
+
   it.live("run in one runtime, each with its own", () =>
     Effect.gen(function* () {
       const provider = yield* StrictProvider.make({

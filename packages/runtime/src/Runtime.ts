@@ -23,6 +23,7 @@ import * as LocalSessions from "./LocalSessions.ts"
 import * as Prepare from "./Prepare.ts"
 import * as Senders from "./Senders.ts"
 import type { Sessions } from "./Session.ts"
+import type { TurnRequest } from "./TurnConfig.ts"
 import * as StorageHealth from "./StorageHealth.ts"
 import * as Place from "./sql/Place.ts"
 import * as SqlStore from "./sql/SqlStore.ts"
@@ -30,13 +31,21 @@ import * as SqlStore from "./sql/SqlStore.ts"
 /** What a runtime provides. */
 export type Services = Sessions | EventHub.EventHub
 
-/** Agents of a runtime; each may need something else of the application. */
-type Agents = ReadonlyArray<Agent.Agent<unknown>>
+/**
+ * Agents of a runtime; each may need something else of the application. The list says nothing of what `resolve` gives:
+ * an agent that is made in the list would take its needs from there. `NeedsOf` tells agents from others.
+ */
+type Agents = ReadonlyArray<{ readonly name: string; readonly resolve: (request: TurnRequest) => unknown }>
 
 /** What the agents need together. */
 export type NeedsOf<A extends Agents> = NeedsOfOne<A[number]>
 
-type NeedsOfOne<A> = A extends Agent.Agent<infer R> ? R : never
+type NeedsOfOne<A> = A extends Agent.Agent<infer R> ? R : NotAnAgent
+
+/** Needed by what is in the list and is no agent, such as one whose `resolve` may fail. Nothing provides it. */
+interface NotAnAgent {
+  readonly NotAnAgent: never
+}
 
 /** The runtime on a store of the application's choice; needs what the agents need: a model and the handlers of their tools. */
 export const layer = <const A extends Agents>(agents: A): Layer.Layer<Services, never, NeedsOf<A> | Journal | Claim> =>
