@@ -52,13 +52,17 @@ const makeSeat = Effect.fnUntraced(function* (url: Redacted.Redacted) {
     const { command, gone } = runner
     if (how === "freeze" || how === "nap") {
       yield* command.signal("SIGSTOP")
-      yield* Effect.sleep(how === "freeze" ? "17 seconds" : "2 seconds")
-      yield* command.signal("SIGCONT")
+      // The end of the strikes may come meanwhile: nobody stays frozen.
+      yield* Effect.ensuring(Effect.sleep(how === "freeze" ? "17 seconds" : "2 seconds"), command.signal("SIGCONT"))
     } else {
-      yield* command.signal(how === "kill" ? "SIGKILL" : "SIGTERM")
-      yield* command.exit
-      yield* gone
-      runner = yield* start
+      yield* Effect.uninterruptible(
+        Effect.gen(function* () {
+          yield* command.signal(how === "kill" ? "SIGKILL" : "SIGTERM")
+          yield* command.exit
+          yield* gone
+          runner = yield* start
+        })
+      )
     }
     return how
   })

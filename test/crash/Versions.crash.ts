@@ -52,13 +52,16 @@ const makeSeat = Effect.fnUntraced(function* (
     return { child, scope, server: Server.at(`http://127.0.0.1:${port}`) }
   })
   let current = yield* start
-  const strike = Effect.gen(function* () {
-    const how = Fleet.pick(["kill", "stop"] as const)
-    yield* current.child[how]
-    yield* Scope.close(current.scope, Exit.void)
-    current = yield* start
-    return how
-  })
+  // Not interrupted in between: sessions of its agents have no other process.
+  const strike = Effect.uninterruptible(
+    Effect.gen(function* () {
+      const how = Fleet.pick(["kill", "stop"] as const)
+      yield* current.child[how]
+      yield* Scope.close(current.scope, Exit.void)
+      current = yield* start
+      return how
+    })
+  )
   return { server: () => current.server, strike }
 })
 

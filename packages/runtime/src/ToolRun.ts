@@ -68,8 +68,8 @@ export const run = Effect.fnUntraced(
     const store = yield* SpillStore.SpillStore
     const base = { config, sessionId, call, around, policy, store }
     const first = call.attempt
-    // Judged by what the call was registered as (T3): its tool may have another policy by now.
-    if (policy.retry === undefined || !ToolPolicy.mayRunAgain(call.effects)) {
+    const retry = retryOf(policy, call)
+    if (retry === undefined) {
       return (yield* attempted({ ...base, attempt: first })).facts
     }
     let attempt = first
@@ -82,7 +82,7 @@ export const run = Effect.fnUntraced(
     return yield* Effect.suspend(() =>
       attempt === first ? tried : Effect.andThen(around.onRetry(attempt), tried)
     ).pipe(
-      Effect.retry({ schedule: policy.retry, while: (error) => error._tag === "AttemptFailed" }),
+      Effect.retry({ schedule: retry, while: (error) => error._tag === "AttemptFailed" }),
       Effect.catchTag("AttemptFailed", Effect.succeed),
       Effect.map(({ facts }) => facts)
     )
@@ -201,7 +201,7 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
     onEnded: (exit, isStopped) =>
       Effect.map(factsOf(exit), (known) => {
         facts = known
-        if (isStopped || !mayPass(exit)) around.onAnswer(known)
+        if (isStopped || !mayPass(exit) || retryOf(policy, call) === undefined) around.onAnswer(known)
       }),
     onLeft: (fiber) => Effect.andThen(around.onLeft(fiber), around.onLate(late(fiber))),
     committed: () => committed
@@ -210,6 +210,10 @@ const attempted = Effect.fnUntraced(function* (attempt: Attempt): Effect.fn.Retu
   yield* CrashPoint.hit("tool-finished", "after-ack")
   return { facts, mayPass: mayPass(exit.value) }
 })
+
+/** How a failure is tried again, judged by what the call was registered as (T3): its tool may have another policy by now. */
+const retryOf = ({ retry }: ToolPolicy.ToolPolicy, { effects }: Call.Call): ToolPolicy.ToolPolicy["retry"] =>
+  ToolPolicy.mayRunAgain(effects) ? retry : undefined
 
 /** Whether to fail again is not certain: arguments that do not fit today will not fit tomorrow. */
 const mayPass = (exit: Exit.Exit<Answer, unknown>): boolean => {
