@@ -4,6 +4,7 @@ import { Claim } from "@turnstep/core/Claim"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
@@ -188,6 +189,51 @@ layer(MemoryStore.layer, Stores.live)("A result whose write fails", (it) => {
       yield* world.session.cancel("trn_1")
       assert.strictEqual((yield* World.ended(world.session, 1)).type, "turn.cancelled")
       assert.deepStrictEqual(World.answers(yield* World.events(world.session)), { a: "ok", b: "outcome-unknown" })
+    })
+  )
+})
+
+// A process forgets a failed session after ten minutes where another one has taken it up; this outage is longer.
+layer(MemoryStore.layer)("A result whose write fails in a long outage", (it) => {
+  it.effect("is kept by the process until storage answers again", () =>
+    Effect.gen(function* () {
+      const gate = yield* Tools.gate
+      let isAway = false
+      const unlessAway = <A, E>(asked: Effect.Effect<A, E>) =>
+        Effect.suspend(() => (isAway ? Effect.die(new Error("away")) : asked))
+      const world = yield* World.withTools({
+        respond: script([calls([Tools.call("pay", "a")]), text("done")]),
+        around: (journal) => ({
+          ...journal,
+          read: (id, page) => unlessAway(journal.read(id, page)),
+          append: (write) => unlessAway(journal.append(write)),
+          unattended: (agents, limit) => unlessAway(journal.unattended(agents, limit))
+        })
+      })
+      world.tools.on("a", Effect.as(gate.pass, "paid"))
+      yield* world.session.send("go")
+      yield* gate.reached
+      isAway = true
+      yield* gate.open
+      const pass = (step: Duration.Input, times: number) =>
+        Effect.repeat(
+          Effect.gen(function* () {
+            yield* TestClock.adjust(step)
+            // A request to the provider is a real one.
+            yield* Effect.promise(() => new Promise((resolve) => setImmediate(() => setImmediate(resolve))))
+            yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+          }),
+          { times }
+        )
+      yield* pass("2 seconds", 5)
+      assert.isTrue(world.logged.some((line) => line.includes("left alone")))
+      yield* pass("1 minute", 20)
+      isAway = false
+      yield* pass("2 seconds", 10)
+      const events = yield* World.events(world.session)
+      assert.deepStrictEqual(World.answers(events), { a: "ok" })
+      assert.strictEqual(events.at(-2)?.type, "turn.completed")
+      assert.lengthOf(world.tools.started, 1)
     })
   )
 })

@@ -161,9 +161,9 @@ export const layer: Layer.Layer<Drivers, never, Needs> = Layer.effect(
       if (process.isShort) return Effect.void
       return Effect.gen(function* () {
         const now = yield* monotonic
-        forgetOld(failing, now)
         const limit = sweepLimit + failing.size
         const found = yield* journal.unattended(agents, limit)
+        forgetOld(failing, now, new Set(found))
         yield* Effect.forEach(
           found,
           (id) => Effect.suspend(() => (hasRoom() && !isTooEarly(failing, id, now) ? drive(id) : Effect.void)),
@@ -251,9 +251,14 @@ const remember = (failing: Map<SessionId, Failing>, id: SessionId, legacy?: Owne
 const isTooEarly = (failing: ReadonlyMap<SessionId, Failing>, id: SessionId, now: bigint): boolean =>
   now < (failing.get(id)?.notBefore ?? 0n)
 
-/** Ten minutes after it could have been taken up here, another process has long done so. */
-const forgetOld = (failing: Map<SessionId, Failing>, now: bigint): void => {
-  for (const [id, { notBefore }] of failing) if (now - notBefore > 600_000_000_000n) failing.delete(id)
+/**
+ * Forgets sessions that storage does not list as unattended ten minutes after they could have been taken up here: another
+ * process has taken them. Storage that does not answer lists nothing, and nothing is forgotten.
+ */
+const forgetOld = (failing: Map<SessionId, Failing>, now: bigint, unattended: ReadonlySet<SessionId>): void => {
+  for (const [id, { notBefore }] of failing) {
+    if (!unattended.has(id) && now - notBefore > 600_000_000_000n) failing.delete(id)
+  }
 }
 
 /** Whether no worker is free for another Turn. */
