@@ -4,6 +4,7 @@ import * as OffThread from "@turnstep/runtime/offthread/OffThread"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
+import * as Scheduler from "effect/Scheduler"
 import * as TestClock from "effect/testing/TestClock"
 import { execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
@@ -115,6 +116,21 @@ describe("OffThread", () => {
       yield* open(here)
       yield* Fiber.join(first)
       assert.strictEqual(yield* Fiber.join(last), 5)
+    })
+  )
+
+  it.live("loses no place to an interruption, whenever it comes", () =>
+    Effect.gen(function* () {
+      // Every number of operations puts the pause of the fiber, and so the interruption, at another one.
+      for (let operations = 4; operations < 24; operations++) {
+        const pool = OffThread.make({ processes: 1, waiting: 0 })
+        const interrupted = yield* Effect.forkChild(
+          Effect.provideService(pool.run(task("add"), [2, 3]), Scheduler.MaxOpsBeforeYield, operations)
+        )
+        yield* Effect.yieldNow
+        yield* Fiber.interrupt(interrupted)
+        assert.strictEqual(yield* pool.run(task("add"), [2, 3]), 5, `after ${operations} operations`)
+      }
     })
   )
 

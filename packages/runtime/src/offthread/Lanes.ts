@@ -5,7 +5,8 @@ export interface Lanes<A> {
   readonly add: (lane: string, item: A) => void
   /** Takes the first item of the lane that has waited longest; `undefined` when nothing waits. */
   readonly take: () => A | undefined
-  readonly remove: (lane: string, item: A) => void
+  /** Removes an item that waits; false when it does not wait any more. */
+  readonly remove: (lane: string, item: A) => boolean
   readonly size: () => number
 }
 
@@ -33,10 +34,11 @@ export const make = <A>(): Lanes<A> => {
     remove: (lane, item) => {
       const waiting = lanes.get(lane)
       const index = waiting?.indexOf(item) ?? -1
-      if (waiting === undefined || index < 0) return
+      if (waiting === undefined || index < 0) return false
       waiting.splice(index, 1)
       if (waiting.length === 0) lanes.delete(lane)
       size--
+      return true
     },
     size: () => size
   }

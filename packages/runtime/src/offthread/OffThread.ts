@@ -14,6 +14,7 @@
 import { WorkStopped } from "@turnstep/core/TurnError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as os from "node:os"
 import { setTimeout as after } from "node:timers/promises"
@@ -95,16 +96,20 @@ export const make = (options: Options = {}): Service => {
   let places = processes
   let isSweeping = false
 
-  const place = (lane: string): Effect.Effect<void, WorkStopped> =>
-    Effect.callback((resume) => {
+  /** Takes a place, or waits for one where `restore` lets it be interrupted: no interruption loses a place that was taken. */
+  const place = (lane: string, restore: Restore): Effect.Effect<void, WorkStopped> =>
+    Effect.suspend(() => {
       if (places > 0) {
         places--
-        return resume(Effect.void)
+        return Effect.void
       }
-      if (lanes.size() >= mostWaiting) return resume(Effect.fail(tooMuch))
-      const enter = () => resume(Effect.void)
+      if (lanes.size() >= mostWaiting) return Effect.fail(tooMuch)
+      const turn = Deferred.makeUnsafe<void>()
+      const enter = () => void Deferred.doneUnsafe(turn, Effect.void)
       lanes.add(lane, enter)
-      return Effect.sync(() => lanes.remove(lane, enter))
+      return Effect.onInterrupt(restore(Deferred.await(turn)), () =>
+        Effect.suspend(() => (lanes.remove(lane, enter) ? Effect.void : leave))
+      )
     })
   const leave = Effect.sync(() => {
     const next = lanes.take()
@@ -157,7 +162,7 @@ export const make = (options: Options = {}): Service => {
     Effect.uninterruptibleMask((restore) =>
       Effect.gen(function* () {
         const lane = given?.lane ?? (yield* ToolCall)?.sessionId ?? nobody
-        yield* restore(place(lane))
+        yield* place(lane, restore)
         const output = perform(lane, { url, name, input }, given?.millis ?? usualMillis, restore)
         return (yield* Effect.ensuring(output, leave)) as Output
       })
