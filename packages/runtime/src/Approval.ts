@@ -11,6 +11,7 @@ import type { Json } from "@turnstep/core/Canonical"
 import * as Ids from "@turnstep/core/Ids"
 import type { CallId, SessionId } from "@turnstep/core/Ids"
 import type * as Prompt from "effect/ai/Prompt"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -20,6 +21,9 @@ import type { TurnConfig } from "./TurnConfig.ts"
 
 /** How long a rule may think about one call. */
 const patience = Duration.seconds(5)
+
+/** Milliseconds that the rules of one response may think in all: what is not judged by then needs an approval (C1). */
+const longest = 30_000
 
 /** A call whose need for an approval is asked. */
 interface Asked {
@@ -35,6 +39,7 @@ export const free = Effect.fnUntraced(function* (
   calls: ReadonlyArray<Asked>,
   messages: ReadonlyArray<Prompt.Message>
 ) {
+  const until = (yield* Clock.currentTimeMillis) + longest
   const judged = yield* Effect.forEach(
     calls,
     Effect.fnUntraced(function* ({ callId, name, params }) {
@@ -42,7 +47,7 @@ export const free = Effect.fnUntraced(function* (
       if (typeof rule !== "function") return []
       const asked = Effect.suspend(() => rule(params, { toolCallId: Ids.callKey(sessionId, callId), messages }))
       const exit = yield* ToolStop.detached(Effect.provideContext(asked, context), {
-        timeout: patience,
+        timeout: Duration.min(patience, Duration.millis(Math.max(0, until - (yield* Clock.currentTimeMillis)))),
         onLeft: () => Effect.void,
         onEnded: () => Effect.void
       })
