@@ -30,6 +30,31 @@ const outage = "test/runtime/Outage.test.ts"
 const refused = "test/runtime/WriteRefused.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // Readers who do not read
+  {
+    name: "unbounded-readers",
+    does: "what waits for all slow readers together has no bound",
+    file: "packages/server/src/http/Outflow.ts",
+    find: "if (waiting <= budget) return",
+    put: "if (waiting <= Infinity) return",
+    suites: ["test/server/Outflow.test.ts"]
+  },
+  {
+    name: "torn-text",
+    does: "a stream that is ended in the midst of an event leaves half of it behind",
+    file: "packages/server/src/http/Outflow.ts",
+    find: "if (!isGiven() && !response.destroyed)",
+    put: "if (isGiven() && !response.destroyed)",
+    suites: ["test/server/Outflow.test.ts"]
+  },
+  {
+    name: "free-cost",
+    does: "a limit of cost without a price is taken, and never reached",
+    file: "packages/server/src/Config.ts",
+    find: "config.maxCost.value !== undefined && config.price.value === undefined",
+    put: "config.maxCost.value === undefined && config.price.value === undefined && config.adopt.value",
+    suites: ["test/server/Config.test.ts"]
+  },
   // The shape of parts
   {
     name: "nameless-response",

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Config from "@turnstep/server/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -22,6 +23,12 @@ describe("Config", () => {
         drain: 1,
         workers: undefined,
         repeatedToolCallLimit: undefined,
+        maxSteps: undefined,
+        maxTokens: undefined,
+        maxCost: undefined,
+        price: undefined,
+        maxSeconds: undefined,
+        callLimit: undefined,
         host: "127.0.0.1",
         port: 4199,
         data: ".turnstep",
@@ -66,6 +73,45 @@ describe("Config", () => {
       assert.strictEqual(repeatedToolCallLimit.value, 5)
       assert.deepStrictEqual(model, { value: "openai/a", source: "environment", name: "TURNSTEP_MODEL" })
       assert.deepStrictEqual(host, { value: "127.0.0.1", source: "default", name: "--host" })
+    })
+  )
+
+  it.effect("makes the policy of a Turn from its budgets, and refuses one that means nothing", () =>
+    Effect.gen(function* () {
+      const config = yield* resolve(
+        {},
+        {
+          TURNSTEP_MAX_STEPS: "4",
+          TURNSTEP_MAX_TOKENS: "9000",
+          TURNSTEP_MAX_COST: "0.5",
+          TURNSTEP_PRICE: "3/15/0.3",
+          TURNSTEP_MAX_SECONDS: "60",
+          TURNSTEP_CALL_LIMIT: "8"
+        }
+      )
+      assert.deepStrictEqual(Config.policyOf(config), {
+        repeatedToolCallLimit: undefined,
+        maxSteps: 4,
+        maxTokens: 9000,
+        callLimit: 8,
+        cost: { max: 0.5, price: { input: 3, output: 15, cachedInput: 0.3 } },
+        maxDuration: Duration.seconds(60)
+      })
+      assert.strictEqual(
+        Config.budgetOf(config),
+        "4 steps, 9000 tokens, a cost of 0.5, 60 seconds, 8 calls of a response"
+      )
+      assert.match(
+        yield* refused({}, { TURNSTEP_MAX_COST: "1" }),
+        /^TURNSTEP_MAX_COST: Without a price .*TURNSTEP_PRICE/
+      )
+      for (const name of ["STEPS", "TOKENS", "COST", "SECONDS"]) {
+        const variables = { [`TURNSTEP_MAX_${name}`]: "0", TURNSTEP_PRICE: "1/1" }
+        assert.match(yield* refused({}, variables), new RegExp(`^TURNSTEP_MAX_${name}: .* could do nothing`))
+      }
+      for (const price of ["3", "3/", "a/b", "3/15/1/1", "-1/2"]) {
+        assert.match(yield* refused({}, { TURNSTEP_PRICE: price }), /^TURNSTEP_PRICE: .*such as 3\/15/)
+      }
     })
   )
 

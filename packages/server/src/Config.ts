@@ -7,8 +7,11 @@
  * - C1. A flag wins over a variable, a variable over a default; every setting knows where it came from.
  * - C2. Secrets are `Redacted` from the moment they are read.
  */
+import { defaultMaxSteps } from "@turnstep/core/Budget"
 import * as Place from "@turnstep/runtime/sql/Place"
+import type { Policy, Price } from "@turnstep/runtime/TurnConfig"
 import * as EffectConfig from "effect/Config"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
@@ -55,6 +58,16 @@ export interface Config {
   readonly drain: Setting<number>
   /** How often a Turn may make the same tool calls in a row; without one, the runtime's own limit. */
   readonly repeatedToolCallLimit: Setting<number | undefined>
+  /** What one Turn may use: without a value steps have the runtime's own limit, and the others none. */
+  readonly maxSteps: Setting<number | undefined>
+  readonly maxTokens: Setting<number | undefined>
+  /** Money, at `price`. */
+  readonly maxCost: Setting<number | undefined>
+  readonly price: Setting<Price | undefined>
+  /** Seconds from the start of the Turn. */
+  readonly maxSeconds: Setting<number | undefined>
+  /** Calls of one response that are run. */
+  readonly callLimit: Setting<number | undefined>
   /** Mebibytes that large outputs of tools may have together, and days they are kept. */
   readonly spillMebibytes: Setting<number>
   readonly spillDays: Setting<number>
@@ -127,6 +140,26 @@ export const noFlags: Flags = {
   allowRemote: false
 }
 
+/** The policy of agents that say nothing of their own. */
+export const policyOf = (config: Config): Policy => ({
+  repeatedToolCallLimit: config.repeatedToolCallLimit.value,
+  maxSteps: config.maxSteps.value,
+  maxTokens: config.maxTokens.value,
+  callLimit: config.callLimit.value,
+  ...(config.price.value === undefined ? {} : { cost: { max: config.maxCost.value, price: config.price.value } }),
+  ...(config.maxSeconds.value === undefined ? {} : { maxDuration: Duration.seconds(config.maxSeconds.value) })
+})
+
+/** The budget of a Turn in words. */
+export const budgetOf = ({ callLimit, maxCost, maxSeconds, maxSteps, maxTokens }: Config): string =>
+  [
+    `${maxSteps.value ?? defaultMaxSteps} steps`,
+    `${maxTokens.value ?? "any number of"} tokens`,
+    maxCost.value === undefined ? "no limit of cost" : `a cost of ${maxCost.value}`,
+    maxSeconds.value === undefined ? "no limit of time" : `${maxSeconds.value} seconds`,
+    ...(callLimit.value === undefined ? [] : [`${callLimit.value} calls of a response`])
+  ].join(", ")
+
 /** Resolves the settings (C1). */
 export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
   const listFlag = (list: ReadonlyArray<string>) => (list.length === 0 ? Option.none() : Option.some(list))
@@ -147,6 +180,12 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
       count("REPEATED_TOOL_CALL_LIMIT", "a number of calls"),
       undefined
     ),
+    maxSteps: yield* budget("max-steps", count("TURNSTEP_MAX_STEPS", "a number of steps")),
+    maxTokens: yield* budget("max-tokens", count("TURNSTEP_MAX_TOKENS", "a number of tokens")),
+    maxCost: yield* budget("max-cost", amount("TURNSTEP_MAX_COST")),
+    price: yield* budget("price", price("TURNSTEP_PRICE")),
+    maxSeconds: yield* budget("max-seconds", count("TURNSTEP_MAX_SECONDS", "a number of seconds")),
+    callLimit: yield* budget("call-limit", count("TURNSTEP_CALL_LIMIT", "a number of calls")),
     mcp: yield* setting("mcp", flags.mcp, text("TURNSTEP_MCP"), undefined),
     trustMcp: yield* setting("trust-mcp", switchFlag(flags.trustMcp), yes("TURNSTEP_TRUST_MCP"), false),
     adopt: yield* setting("adopt", switchFlag(flags.adopt), yes("TURNSTEP_ADOPT"), false),
@@ -205,6 +244,17 @@ const check = Effect.fnUntraced(function* (config: Config) {
       "Use a number from 2 on, or unset it for 3."
     )
   }
+  for (const least of [config.maxSteps, config.maxTokens, config.maxCost, config.maxSeconds, config.callLimit]) {
+    if (least.value === undefined || least.value > 0) continue
+    return yield* refuse(least, `A Turn with ${least.value} of it could do nothing.`, "Use more, or unset it.")
+  }
+  if (config.maxCost.value !== undefined && config.price.value === undefined) {
+    return yield* refuse(
+      config.maxCost,
+      "Without a price nothing costs anything, and the limit would never be reached.",
+      "Set TURNSTEP_PRICE to the price of a million tokens, such as 3/15 for input and output."
+    )
+  }
   if (!isLoopback(host.value) && !config.allowRemote.value) {
     return yield* refuse(
       host,
@@ -254,6 +304,12 @@ const setting = Effect.fnUntraced(function* <A>(
   ) satisfies Setting<A>
 })
 
+/** A budget is set by a variable alone. */
+const budget = <A>(
+  name: string,
+  variable: { readonly name: string; readonly read: Effect.Effect<A | undefined, SettingInvalid> }
+) => setting<A | undefined>(name, Option.none(), variable, undefined)
+
 /** A variable that is empty is not set. */
 const text = (name: string) => ({
   name,
@@ -287,6 +343,32 @@ const count = (name: string, what: string) => ({
         )
   )
 })
+
+/** A variable that is a number in the form of a pattern; `example` shows it. */
+const written = <A>(name: string, form: RegExp, example: string, read: (value: string) => A) => ({
+  name,
+  read: Effect.flatMap(text(name).read, (value) =>
+    value === undefined || form.test(value)
+      ? Effect.succeed(value === undefined ? undefined : read(value))
+      : Effect.fail(
+          new SettingInvalid({ setting: name, problem: `"${value}" has another form.`, advice: `Write ${example}.` })
+        )
+  )
+})
+
+const amount = (name: string) =>
+  written(name, /^\d{1,9}(\.\d{1,9})?$/, "an amount of money in the currency of the price, such as 0.5", Number)
+
+const price = (name: string) =>
+  written(
+    name,
+    /^\d{1,9}(\.\d{1,9})?(\/\d{1,9}(\.\d{1,9})?){1,2}$/,
+    "the prices of a million tokens as input/output or input/output/cached input, such as 3/15/0.3",
+    (value): Price => {
+      const [input = 0, output = 0, cachedInput] = value.split("/").map(Number)
+      return { input, output, ...(cachedInput === undefined ? {} : { cachedInput }) }
+    }
+  )
 
 const yes = (name: string) => ({
   name,

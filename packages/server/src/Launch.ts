@@ -70,7 +70,7 @@ export const run = Effect.fn("Launch.run")(
       yield* announce(config, servers, backlog, Context.get(context, HttpServer.HttpServer))
       return yield* Effect.never
     }).pipe(
-      Effect.provideService(TurnConfig.DefaultPolicy, { repeatedToolCallLimit: config.repeatedToolCallLimit.value }),
+      Effect.provideService(TurnConfig.DefaultPolicy, Config.policyOf(config)),
       Effect.provideService(Place.TableSchema, config.schema.value),
       Effect.provideService(Drivers.Workers, config.workers.value ?? Infinity),
       Effect.provideService(Drivers.Drain, Duration.seconds(config.drain.value))

@@ -54,7 +54,12 @@ export const command = Command.make(
             port(settings.success),
             storage(settings.success),
             model(settings.success.model.value),
-            mcp(settings.success.mcp)
+            mcp(settings.success.mcp),
+            Effect.succeed<Finding>({
+              check: "budget of a turn",
+              isWell: true,
+              found: Config.budgetOf(settings.success)
+            })
           ]).pipe(Effect.map((found) => found.flat()))
     yield* Console.log(json ? JSON.stringify(findings, undefined, 2) : findings.map(line).join("\n"))
     if (findings.some((finding) => !finding.isWell)) return yield* new Connection.CommandFailed({ exitCode: 1 })
