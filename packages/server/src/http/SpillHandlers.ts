@@ -6,7 +6,7 @@
  * - P1. A spill never changes: its entity tag is its digest, and it is strong.
  * - P2. Bytes are what a tool gave, of any kind: they are sent to be saved, never to be shown as a page.
  * - P3. One range is served; a request for several, or in another unit, gets the whole.
- * - P4. A reader who takes nothing for half a minute is hung up on, and only so many read at once (`Streams`).
+ * - P4. A reader who takes nothing for half a minute is hung up on (`Outflow`), and only so many read at once (`Streams`).
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import * as SpillStore from "@turnstep/core/SpillStore"
@@ -19,7 +19,7 @@ import type { ServerResponse } from "node:http"
 import { Api } from "../api/Api.ts"
 import * as ApiError from "../api/ApiError.ts"
 import * as Problem from "./Problem.ts"
-import { drained, Streams } from "./Streams.ts"
+import { Streams } from "./Streams.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -44,11 +44,9 @@ export const layer = HttpApiBuilder.group(
           return Problem.response(error, { ...always, "content-range": `bytes */${kept.bytes}` })
         }
         const { end, start } = range ?? { start: 0, end: kept.bytes }
-        yield* streams.download
+        const write = yield* streams.download
         const response = NodeHttpServerRequest.toServerResponse(request) as ServerResponse
-        const written = Stream.runForEach(store.read(id, kept.id, { start, end }), (bytes) =>
-          Effect.suspend(() => (response.write(bytes) ? Effect.void : drained(response)))
-        )
+        const written = Stream.runForEach(store.read(id, kept.id, { start, end }), (bytes) => write(response, bytes))
         return HttpServerResponse.stream(Stream.fromEffectDrain(written), {
           status: range === undefined ? 200 : 206,
           contentType: "application/octet-stream",

@@ -5,9 +5,9 @@
  * or the events (`Session.watch`).
  *
  * - R1. A stream ends with `stream.closed` and its reason; only a lost connection ends without.
- * - R2. A batch of the watch is one text, and one write.
- * - R3. A reader who is too slow holds one batch here and a bounded number of events in the hub, which then drops it. One who
- *   takes nothing for half a minute is hung up on, and its place is free.
+ * - R2. A batch of the watch is one text, and nothing is written into the midst of it.
+ * - R3. A reader who is too slow holds one batch here and a bounded number of events in the hub, which then drops it. How long
+ *   it may take nothing, and how much may wait for all readers, `Outflow` says; who is hung up on gives its place back.
  * - R4. No stream lasts longer than an hour: what was allowed once is not allowed for good.
  * - R5. When the server stops, streams end first: nothing else can wait for connections that never end by themselves.
  */
@@ -28,6 +28,7 @@ import type { ServerResponse } from "node:http"
 import type { ApiError } from "../api/ApiError.ts"
 import type { EphemeralEvent } from "../api/EventEnvelope.ts"
 import * as EventWriter from "./EventWriter.ts"
+import * as Outflow from "./Outflow.ts"
 import * as Problem from "./Problem.ts"
 
 /** What a reader asked for. */
@@ -54,8 +55,8 @@ export class Streams extends Context.Service<
       ApiError,
       HttpServerRequest | Scope.Scope
     >
-    /** Takes a place among the downloads, until the request is over. */
-    readonly download: Effect.Effect<void, ApiError, HttpServerRequest | Scope.Scope>
+    /** Takes a place among the downloads, until the request is over; gives how a block of it is written. */
+    readonly download: Effect.Effect<Outflow.Outflow["bytes"], ApiError, HttpServerRequest | Scope.Scope>
     /** Ends every stream and lets no new one begin (R5). */
     readonly close: Effect.Effect<void>
     readonly isClosing: () => boolean
@@ -69,9 +70,6 @@ export const maxDownloads = 64
 /** How long a stream may be silent. */
 const heartbeat = Duration.seconds(15)
 
-/** How long a reader may take nothing of what was written to it (R3). */
-export const patience = Duration.seconds(30)
-
 /** How long a stream may last (R4). */
 const life = Duration.hours(1)
 
@@ -79,6 +77,7 @@ export const layer: Layer.Layer<Streams> = Layer.effect(
   Streams,
   Effect.sync(() => {
     const closing = Latch.makeUnsafe(false)
+    const outflow = Outflow.make()
     const streams = places(
       maxStreams,
       Problem.refuse("too-many-streams", `${maxStreams} event streams are open already.`)
@@ -90,11 +89,11 @@ export const layer: Layer.Layer<Streams> = Layer.effect(
     return Streams.of({
       close: Effect.asVoid(closing.open),
       isClosing: () => closing.isOpen(),
-      download: downloads,
+      download: Effect.as(downloads, outflow.bytes),
       place: Effect.as(streams, (reading) =>
         Effect.map(HttpServerRequest, (request) => {
           const response = NodeHttpServerRequest.toServerResponse(request) as ServerResponse
-          const body = Stream.fromEffectDrain(written(reading, closing, response))
+          const body = Stream.fromEffectDrain(written(reading, closing, outflow, response))
           return HttpServerResponse.stream(body, { status: reading.status, contentType: mediaType, headers })
         })
       )
@@ -121,13 +120,27 @@ type Reason = Parameters<typeof EventWriter.closingFrame>[1]
  * Writes the whole stream to Node's response, after its head. Not a `Stream` of bytes: every delta of every reader comes
  * through here, and a queue between the watch and the socket would cost more than writing does.
  */
-const written = (reading: Reading, closing: Latch.Latch, response: ServerResponse): Effect.Effect<void> =>
+const written = (
+  reading: Reading,
+  closing: Latch.Latch,
+  outflow: Outflow.Outflow,
+  response: ServerResponse
+): Effect.Effect<void> =>
   Effect.gen(function* () {
     const { after, session } = reading
-    const write = (text: string) => Effect.suspend(() => (response.write(text) ? Effect.void : drained(response)))
+    let isWriting = false
+    const write = (text: string) =>
+      Effect.suspend(() => {
+        isWriting = true
+        return Effect.ensuring(
+          outflow.text(response, text),
+          Effect.sync(() => (isWriting = false))
+        )
+      })
     yield* write(EventWriter.openingFrame(session.id, after))
     yield* Effect.sleep(heartbeat).pipe(
-      Effect.andThen(write(EventWriter.keepAlive)),
+      // A stream that waits for its reader in the midst of a text is not silent (R2).
+      Effect.andThen(Effect.sync(() => isWriting || response.write(EventWriter.keepAlive))),
       Effect.forever,
       Effect.forkScoped({ startImmediately: true })
     )
@@ -138,27 +151,6 @@ const written = (reading: Reading, closing: Latch.Latch, response: ServerRespons
     ])
     yield* write(EventWriter.closingFrame(session.id, reason))
   }).pipe(Effect.scoped)
-
-/**
- * Waits until the connection takes more, and hangs up when that takes too long (R3). A connection that is lost ends the
- * request, and with it this wait.
- */
-export const drained = (response: ServerResponse): Effect.Effect<void> =>
-  Effect.callback<void>((resume) => {
-    if (!response.writableNeedDrain) return resume(Effect.void)
-    const drain = () => resume(Effect.void)
-    response.once("drain", drain)
-    return Effect.sync(() => response.off("drain", drain))
-  }).pipe(
-    Effect.timeoutOrElse({
-      duration: patience,
-      orElse: () =>
-        Effect.andThen(
-          Effect.sync(() => response.destroy()),
-          Effect.never
-        )
-    })
-  )
 
 /** Writes what is seen, batch by batch (R2), until the reading is over or the watch ends (R3). */
 const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>): Effect.Effect<Reason> =>
