@@ -35,8 +35,16 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "unbounded-readers",
     does: "what waits for all slow readers together has no bound",
     file: "packages/server/src/http/Outflow.ts",
-    find: "if (waiting <= budget) return",
+    find: "if (waiting <= budget || stalled.size === 1) return",
     put: "if (waiting <= Infinity) return",
+    suites: ["test/server/Outflow.test.ts"]
+  },
+  {
+    name: "large-text",
+    does: "a reader of a text above the bound is hung up on each time",
+    file: "packages/server/src/http/Outflow.ts",
+    find: "if (waiting <= budget || stalled.size === 1) return",
+    put: "if (waiting <= budget) return",
     suites: ["test/server/Outflow.test.ts"]
   },
   {

@@ -68,6 +68,15 @@ describe("Outflow", () => {
     })
   )
 
+  it.live("waits for a reader alone, though its text be above the bound", () =>
+    Effect.gen(function* () {
+      const { connect } = yield* connections
+      const { response } = yield* connect
+      yield* begin(Outflow.make(1024), response)
+      assert.isFalse(response.destroyed)
+    })
+  )
+
   it.live("leaves a whole text behind when it is interrupted", () =>
     Effect.gen(function* () {
       const { connect } = yield* connections

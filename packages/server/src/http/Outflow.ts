@@ -6,7 +6,8 @@
  * - O1. Node is given small slices: what waits for a reader is in the text that is being written, once.
  * - O2. A reader who takes nothing for half a minute is hung up on.
  * - O3. What waits for all readers of the server has one bound. Beyond it the readers who have taken nothing for the longest
- *   are hung up on: they go on from their last event, and one who reads is never the one who waits longest.
+ *   are hung up on: they go on from their last event, and one who reads is never the one who waits longest. One reader alone
+ *   is waited for, however large its text: it would meet the same text again.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -42,7 +43,7 @@ export const make = (budget = most): Outflow => {
     stalled.set(response, bytes)
     waiting += bytes
     for (const [longest] of stalled) {
-      if (waiting <= budget) return
+      if (waiting <= budget || stalled.size === 1) return
       leave(longest)
       longest.destroy()
     }
