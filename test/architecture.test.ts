@@ -84,7 +84,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["server", "Config McpFile DefaultAgent Version"],
   [
     "server/http",
-    "About Problem BodyGuard Docs Metrics EventWriter Outflow Streams UnderWay Gate HistoryHandlers Page SessionHandlers InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
+    "About Problem BodyGuard Docs Metrics EventWriter Outflow Streams UnderWay Gate HistoryHandlers Page SessionHandlers Entries InboxHandlers RecordHandlers SpillHandlers SystemHandlers TurnHandlers"
   ],
   ["server", "Server McpApproval DataFolder Token Database Launch"],
   [

@@ -29,12 +29,23 @@ export const ClientKey = Schema.String.check(
 /** The text of a message. */
 export const Text = Schema.String.check(Schema.isMinLength(1))
 
+/** A title: at most 200 characters. */
+export const Title = Schema.String.check(Schema.isMaxLength(200))
+
+/** What a client keeps with a session: at most 50 members and 16 KiB of JSON. */
+export const Metadata = Schema.Record(Schema.String, Schema.Json).check(
+  Schema.makeFilter((metadata) => {
+    if (Object.keys(metadata).length > 50) return "metadata has at most 50 members"
+    return JSON.stringify(metadata).length > 16 * 1024 ? "metadata has at most 16384 characters of JSON" : undefined
+  })
+)
+
 /** `POST /api/sessions` */
 export const CreateSession = Schema.Struct({
   id: Schema.optionalKey(Schema.String),
   agent: Schema.optionalKey(Schema.String),
-  title: Schema.optionalKey(Schema.String),
-  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  title: Schema.optionalKey(Title),
+  metadata: Schema.optionalKey(Metadata),
   /** A history that some other system wrote: the session goes on from it, repaired. */
   import: Schema.optionalKey(CheckHistory),
   /** Starts the first Turn: a text, or parts. */

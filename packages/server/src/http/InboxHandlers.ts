@@ -1,13 +1,12 @@
 /**
  * Messages into a session, and what became of them.
  */
-import * as SessionView from "@turnstep/core/SessionView"
 import { Sessions } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
 import type * as Body from "../api/Body.ts"
-import * as Page from "./Page.ts"
+import * as Entries from "./Entries.ts"
 import * as Problem from "./Problem.ts"
 import { admittedBody } from "./SessionHandlers.ts"
 import { ItemId } from "@turnstep/core/Ids"
@@ -29,13 +28,8 @@ export const layer = HttpApiBuilder.group(
       }),
       list: Effect.fn("InboxHandlers.list")(function* ({ params, query }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const items = SessionView.inbox(
-          yield* Problem.refusing(session.events({ after: 0, types: SessionView.inboxTypes }))
-        )
-        return yield* Page.of(
-          query.state === undefined ? items : items.filter((item) => item.state === query.state),
-          query
-        )
+        const { state } = query
+        return yield* Entries.page(session, Entries.inbox, query, (item) => state === undefined || item.state === state)
       }),
       move: Effect.fn("InboxHandlers.move")(function* ({ params, payload }) {
         const session = yield* Problem.refusing(sessions.get(params.session))

@@ -1,8 +1,8 @@
 /**
  * What is on record: messages, calls, and the events themselves, as pages or as a stream.
  */
-import * as SessionView from "@turnstep/core/SessionView"
-import type { Type } from "@turnstep/core/TurnEvent"
+import * as Journal from "@turnstep/core/Journal"
+import type { TurnEvent, Type } from "@turnstep/core/TurnEvent"
 import { type Session, Sessions } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -10,6 +10,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { Api } from "../api/Api.ts"
 import { pageLimit } from "../api/Body.ts"
 import { DurableEvent, type EphemeralEvent, StreamEvent } from "../api/EventEnvelope.ts"
+import * as Entries from "./Entries.ts"
 import * as EventWriter from "./EventWriter.ts"
 import * as Page from "./Page.ts"
 import * as Problem from "./Problem.ts"
@@ -24,19 +25,16 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       messages: Effect.fn("RecordHandlers.messages")(function* ({ params, query }) {
         const session = yield* Problem.refusing(sessions.get(params.session))
-        const events = yield* Problem.refusing(session.events({ after: 0, types: SessionView.messageTypes }))
-        return yield* Page.of(SessionView.messages(events), query)
+        return yield* Entries.page(session, Entries.messages, query)
       }),
       calls: Effect.fn("RecordHandlers.calls")(function* ({ params, query }) {
-        const calls = yield* callsOf(yield* Problem.refusing(sessions.get(params.session)))
-        return yield* Page.of(
-          query.state === undefined ? calls : calls.filter((call) => call.state === query.state),
-          query
-        )
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        const { state } = query
+        return yield* Entries.page(session, Entries.calls, query, (call) => state === undefined || call.state === state)
       }),
       call: Effect.fn("RecordHandlers.call")(function* ({ params }) {
-        const calls = yield* callsOf(yield* Problem.refusing(sessions.get(params.session)))
-        const call = calls.find(({ id }) => id === params.call)
+        const session = yield* Problem.refusing(sessions.get(params.session))
+        const [call] = yield* Entries.chosen(session, Entries.calls, new Set([params.call]))
         return (
           call ?? (yield* Problem.refuse("call-not-found", `Session ${params.session} has no call ${params.call}.`))
         )
@@ -67,9 +65,6 @@ export const layer = HttpApiBuilder.group(
   })
 )
 
-const callsOf = (session: Session) =>
-  Effect.map(Problem.refusing(session.events({ after: 0, types: SessionView.callTypes })), SessionView.calls)
-
 const durableTypes = DurableEvent.members.map((member) => member.fields.type.schema.literal)
 const streamTypes = StreamEvent.members.map((member) => member.fields.type.schema.literal)
 
@@ -95,22 +90,23 @@ const eventPage = Effect.fnUntraced(function* (
   session: Session,
   page: { readonly after: number; readonly limit: number; readonly types: ReadonlyArray<Type> | undefined }
 ) {
-  const events = yield* Problem.refusing(session.events({ ...page, limit: page.limit + 1 }))
+  const events = yield* Problem.refusing(session.events({ ...page, limit: page.limit + 1, bytes: Entries.pageBytes }))
   const shown = events.slice(0, page.limit)
-  const next = events.length > page.limit ? shown.at(-1)?.seq : undefined
+  const isCut = events.length > page.limit || sizeOf(events) >= Entries.pageBytes
+  const next = isCut ? shown.at(-1)?.seq : undefined
   const data = shown.map((event) => EventWriter.json(session.id, event)).join(",")
   return HttpServerResponse.text(`{"data":[${data}],"next":${next ?? null}}`, { contentType: "application/json" })
 })
 
+const sizeOf = (events: ReadonlyArray<TurnEvent>): number =>
+  events.reduce((size, { data }) => size + Journal.bytesOf(data), 0)
+
 /**
- * Where a stream that is to end with a Turn ends at the latest: at the last event when no Turn runs or is about to, else
- * nowhere. The inbox is read first: what leaves it meanwhile is in a Turn that the summary shows.
+ * Where a stream that is to end with a Turn ends at the latest: at the last event when no Turn runs or is queued, else nowhere.
  */
 const idleSeq = Effect.fnUntraced(function* (session: Session) {
-  const items = SessionView.inbox(yield* Problem.refusing(session.events({ after: 0, types: SessionView.inboxTypes })))
-  const { activeTurn, seq } = yield* Problem.refusing(session.summary)
-  const isIdle = activeTurn === undefined && items.every((item) => item.state !== "waiting")
-  return isIdle ? seq : Number.POSITIVE_INFINITY
+  const { seq, status } = yield* Problem.refusing(session.summary)
+  return status === "idle" ? seq : Number.POSITIVE_INFINITY
 })
 
 /** A reader cannot have seen what has not happened: its position is another session's. */

@@ -7,6 +7,7 @@ import { type Session, Sessions } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
+import * as Entries from "./Entries.ts"
 import * as Page from "./Page.ts"
 import * as Problem from "./Problem.ts"
 
@@ -38,8 +39,8 @@ export const layer = HttpApiBuilder.group(
 const queuedOf = Effect.fnUntraced(function* (session: Session) {
   const { agent, status, turns } = yield* Problem.refusing(session.summary)
   if (status !== "queued") return undefined
-  const events = yield* Problem.refusing(session.events({ after: 0, types: SessionView.inboxTypes }))
-  const item = SessionView.inbox(events).find(({ state }) => state === "waiting")
+  const { data } = yield* Entries.page(session, Entries.inbox, { limit: 1 }, ({ state }) => state === "waiting")
+  const [item] = data
   return item === undefined ? undefined : SessionView.queued(turns + 1, agent, item.id)
 })
 

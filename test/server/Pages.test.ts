@@ -1,0 +1,67 @@
+/** Lists of large sessions: pages are bounded in bytes, and following them gives every entry once. */
+import { assert, layer } from "@effect/vitest"
+import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Effect from "effect/Effect"
+import * as Server from "../fixtures/Server.ts"
+
+const large = "x".repeat(700_000)
+
+/** Every entry of a list, page by page, and the sizes of the pages. */
+const read = Effect.fnUntraced(function* (server: Server.TestServer["Service"], path: string, after = "after") {
+  const entries: Array<Record<string, unknown>> = []
+  const sizes: Array<number> = []
+  for (let from = ""; ;) {
+    const answer = yield* server.fetch(`${path}${path.includes("?") ? "&" : "?"}limit=1000${from}`)
+    const text = yield* Effect.promise(() => answer.text())
+    assert.strictEqual(answer.status, 200, text.slice(0, 200))
+    sizes.push(text.length)
+    const body = JSON.parse(text) as { data: ReadonlyArray<Record<string, unknown>>; next: string | number | null }
+    entries.push(...body.data)
+    if (body.next === null) return { entries, sizes }
+    from = `&${after}=${body.next}`
+  }
+})
+
+layer(Server.layer())("sessions", (it) => {
+  it.effect("refuse a title and metadata that are too large", () =>
+    Effect.gen(function* () {
+      const server = yield* Server.TestServer
+      const refused: ReadonlyArray<object> = [
+        { title: "t".repeat(201) },
+        { metadata: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`m${n}`, n])) },
+        { metadata: { text: "x".repeat(16 * 1024) } }
+      ]
+      for (const body of refused) {
+        const { status } = yield* server.json("/api/sessions", { method: "POST", body })
+        assert.strictEqual(status, 400, JSON.stringify(body).slice(0, 60))
+      }
+      const body = { title: "t".repeat(200), metadata: { text: "x".repeat(16_000) } }
+      assert.strictEqual((yield* server.json("/api/sessions", { method: "POST", body })).status, 201)
+    })
+  )
+
+  it.effect("have pages of a mebibyte or one entry, and every entry on one of them", () =>
+    Effect.gen(function* () {
+      const { server, sessions } = yield* Server.scripted(() => StrictProvider.text(large))
+      const session = yield* sessions.open({ id: "large" })
+      for (let n = 0; n < 4; n++) yield* session.run(`${n} ${large}`)
+      const bound = 2 ** 20 + 2 * large.length
+      const messages = yield* read(server, "/api/sessions/large/messages")
+      assert.lengthOf(messages.entries, 8)
+      assert.lengthOf(new Set(messages.entries.map(({ id }) => id)), 8)
+      const inbox = yield* read(server, "/api/sessions/large/inbox")
+      assert.lengthOf(inbox.entries, 4)
+      assert.isTrue(inbox.entries.every(({ state }) => state === "applied"))
+      assert.lengthOf((yield* read(server, "/api/sessions/large/inbox?state=waiting")).entries, 0)
+      const events = yield* read(server, "/api/sessions/large/events")
+      assert.deepStrictEqual(
+        events.entries.map(({ seq }) => seq),
+        events.entries.map((_, n) => n + 1)
+      )
+      for (const { sizes } of [messages, inbox, events]) {
+        assert.isAbove(sizes.length, 2)
+        for (const size of sizes) assert.isAtMost(size, bound)
+      }
+    })
+  )
+})
