@@ -42,7 +42,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/sql/schema", "Append Guards Tables"],
   [
     "runtime/sql",
-    "Place Backlog Projection SqlFailure Outside AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"
+    "Place Backlog FactText Projection SqlFailure Outside AppendBatch Migrations SessionLock SqlClaim SqlView SqlJournal SqlStore"
   ],
   ["runtime/model", "AnswerSize"],
   ["runtime/model/openai", "ChatPart ChatUsage"],

@@ -5,6 +5,7 @@ import * as Postgres from "@turnstep/runtime/database/Postgres"
 import * as AppendBatch from "@turnstep/runtime/sql/AppendBatch"
 import * as Migrations from "@turnstep/runtime/sql/Migrations"
 import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -46,6 +47,21 @@ const batch = (handle: (send: Sent) => Sent) =>
 
 const fork = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
 
+/** A fact with a value that is as large as it likes. */
+const imported = (value: unknown): Fact =>
+  ({
+    type: "history.imported",
+    data: {
+      format: "openai-chat",
+      messages: [
+        {
+          role: "assistant",
+          parts: [{ type: "tool-call", callId: "cal_past_1_1", wireId: "w", name: "n", params: { value } }]
+        }
+      ]
+    }
+  }) as unknown as Fact
+
 for (const database of Databases.migrated) {
   const storage = Databases.storage(database.layer)
   layer(storage, { excludeTestServices: true, timeout: "60 seconds" })(`AppendBatch on ${database.name}`, (it) => {
@@ -64,6 +80,30 @@ for (const database of Databases.migrated) {
         const verdicts = yield* Effect.forEach(writes, Fiber.join)
         assert.isTrue(verdicts.every(({ verdict }) => verdict === "written"))
         assert.strictEqual(statements, 4)
+      })
+    )
+
+    it.effect("writes what can be read again, and refuses what is larger on record before it is sent", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        let statements = 0
+        const { append } = yield* batch((send) =>
+          Effect.andThen(
+            Effect.sync(() => void statements++),
+            send
+          )
+        )
+        for (const large of ["x".repeat(33 * 2 ** 20), Array.from({ length: 120_000 }, () => 1e300)]) {
+          const exit = yield* Effect.exit(append(asked(yield* Owned.make, [imported(large)])))
+          assert.match(Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "", /can be read again/)
+        }
+        assert.strictEqual(statements, 0)
+        for (const fitting of ["x".repeat(30 * 2 ** 20), Array.from({ length: 90_000 }, () => 1e300)]) {
+          const held = yield* Owned.make
+          yield* append(asked(held, [imported(fitting)]))
+          const [event] = yield* journal.read(held.sessionId, { after: held.state.seq })
+          assert.deepStrictEqual(event?.data, imported(fitting).data)
+        }
       })
     )
 

@@ -11,14 +11,23 @@ import * as Media from "./history/Media.ts"
 import type { UserPart } from "./Transcript.ts"
 import type { ContentFault } from "./TurnError.ts"
 
-/** The faults of the files of a message, in order. */
-export const faultsOf = (parts: ReadonlyArray<UserPart>): ReadonlyArray<ContentFault> =>
-  parts.flatMap((part, index) => {
+/** Characters of all parts of a message together: what is admitted can be read again (`sql/FactText`). */
+const maxMessage = 25 * 1024 * 1024
+
+/** The faults of the parts of a message, in order. */
+export const faultsOf = (parts: ReadonlyArray<UserPart>): ReadonlyArray<ContentFault> => {
+  const length = parts.reduce((sum, part) => sum + (part.type === "file" ? part.data : part.text).length, 0)
+  if (length > maxMessage) {
+    const detail = `The message has ${length} characters, more than ${maxMessage}.`
+    return [{ pointer: "", reason: "too-large", detail }]
+  }
+  return parts.flatMap((part, index) => {
     const fault = part.type === "file" ? faultOf(part) : undefined
     return fault === undefined
       ? []
       : [{ pointer: `/${index}/${fault.member}`, reason: fault.reason, detail: fault.detail }]
   })
+}
 
 type FilePart = Extract<UserPart, { readonly type: "file" }>
 type Member = "data" | "mediaType"

@@ -19,6 +19,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlClient } from "effect/sql/SqlClient"
+import * as FactText from "./FactText.ts"
 import * as Place from "./Place.ts"
 import * as Projection from "./Projection.ts"
 import { orUnavailable, retryConflict, retryDisconnect, unavailable } from "./SqlFailure.ts"
@@ -51,6 +52,8 @@ const maxFlushes = 2
 
 interface Waiting {
   readonly asked: Asked
+  /** Of the data of each fact, encoded once. */
+  readonly texts: ReadonlyArray<string>
   readonly txn: string
   readonly at: number
   readonly done: Deferred.Deferred<Verdict>
@@ -123,8 +126,9 @@ export const make: Effect.Effect<AppendBatch, never, SqlClient | SecureRandom.Se
   )
 
   const append = Effect.fnUntraced(function* (asked: Asked) {
+    const texts = yield* Effect.sync(() => FactText.of(asked.facts))
     const done = Deferred.makeUnsafe<Verdict>()
-    queue.push({ asked, done, txn: yield* random.uuidV4(), at: yield* Clock.currentTimeMillis })
+    queue.push({ asked, texts, done, txn: yield* random.uuidV4(), at: yield* Clock.currentTimeMillis })
     if (flushes < maxFlushes) {
       flushes++
       yield* flushing
@@ -156,12 +160,12 @@ const parameters = (waiting: ReadonlyArray<Waiting>): ReadonlyArray<unknown> => 
   const places: Array<number> = []
   const types: Array<string> = []
   const datas: Array<string> = []
-  const writes = waiting.map(({ asked, txn }, index) => {
-    asked.facts.forEach(({ data, type }, place) => {
+  const writes = waiting.map(({ asked, texts, txn }, index) => {
+    asked.facts.forEach(({ type }, place) => {
       owners.push(index + 1)
       places.push(place)
       types.push(type)
-      datas.push(JSON.stringify(data))
+      datas.push(texts[place] ?? "")
     })
     return {
       w: index + 1,

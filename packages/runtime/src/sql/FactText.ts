@@ -1,0 +1,40 @@
+/**
+ * The data of a fact as the text that is written.
+ *
+ * Owns: the encoding, and the size that a fact may have. Does not own: what is written with it (`AppendBatch`).
+ *
+ * - X1. No fact is written that could not be read again: clients read values of up to 64 MiB (`database/Postgres`), and a
+ *   number with an exponent is longer on record than it is in the text.
+ */
+import type { Fact } from "@turnstep/core/TurnEvent"
+
+/** Bytes of a fact on record at most. */
+export const mostBytes = 32 * 1024 * 1024
+
+/** A fact was not written, because it is larger than what is read again (X1). */
+export class FactTooLarge extends Error {
+  override readonly name = "FactTooLarge"
+  constructor(type: Fact["type"], bytes: number) {
+    super(`${type} has ${bytes} bytes on record, and ${mostBytes} at most can be read again.`)
+  }
+}
+
+/** The texts of facts. Throws `FactTooLarge` (X1). */
+export const of = (facts: ReadonlyArray<Fact>): ReadonlyArray<string> =>
+  facts.map(({ data, type }) => {
+    const text = JSON.stringify(data)
+    const bytes = bytesOnRecord(text)
+    if (bytes > mostBytes) throw new FactTooLarge(type, bytes)
+    return text
+  })
+
+/** Bytes of a JSON text on record, where every digit of a number is written out. */
+const bytesOnRecord = (text: string): number => {
+  // A number grows by less than a hundred times, and most texts are far from the limit.
+  if (text.length * 100 <= mostBytes) return text.length
+  let bytes = Buffer.byteLength(text)
+  for (const [, exponent] of text.replace(/"(?:[^"\\]|\\.)*"/g, '""').matchAll(/\de([+-]?\d+)/gi)) {
+    bytes += Math.abs(Number(exponent))
+  }
+  return bytes
+}
