@@ -33,8 +33,19 @@ const bytesOnRecord = (text: string): number => {
   // A number grows by less than a hundred times, and most texts are far from the limit.
   if (text.length * 100 <= mostBytes) return text.length
   let bytes = Buffer.byteLength(text)
-  for (const [, exponent] of text.replace(/"(?:[^"\\]|\\.)*"/g, '""').matchAll(/\de([+-]?\d+)/gi)) {
-    bytes += Math.abs(Number(exponent))
+  let isString = false
+  for (let index = 0; index < text.length && bytes <= mostBytes; index++) {
+    const unit = text.charCodeAt(index)
+    if (isString) {
+      if (unit === backslash) index++
+      else if (unit === quote) isString = false
+    } else if (unit === quote) isString = true
+    else if (unit === exponentMark) bytes += Math.abs(Number.parseInt(text.slice(index + 1, index + 6), 10)) || 0
   }
   return bytes
 }
+
+const quote = 0x22
+const backslash = 0x5c
+/** The `e` of a number, as `JSON.stringify` writes it; behind that of `true` and `false` there are no digits. */
+const exponentMark = 0x65
