@@ -22,7 +22,7 @@ const messageBytes = 1024 * 1024 - 2048
  * Growth of the resident memory. What waits for the readers is 16 MiB of it; the rest is what reading the record for so many
  * at once leaves to be collected.
  */
-const mostMiB = 512
+const mostMiB = 768
 
 const residentMiB = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024

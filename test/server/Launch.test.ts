@@ -62,7 +62,7 @@ layer(NodeServices.layer, { excludeTestServices: true })("A start that fails", (
       const { port } = yield* busyPort
       const databaseUrl = Option.some(yield* Postgres.freshUrl())
       const message = yield* refusal({ port: Option.some(port), databaseUrl })
-      assert.match(message, new RegExp(`127.0.0.1:${port} is in use .*--port`))
+      assert.match(message, new RegExp(`127.0.0.1:${port} is in use .*--port, in code with the option .port.`))
     })
   )
 

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Outflow from "@turnstep/server/http/Outflow"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as TestClock from "effect/testing/TestClock"
 import { once } from "node:events"
 import { createServer, type ServerResponse } from "node:http"
 import * as net from "node:net"
@@ -74,6 +75,23 @@ describe("Outflow", () => {
       const { response } = yield* connect
       yield* begin(Outflow.make(1024), response)
       assert.isFalse(response.destroyed)
+    })
+  )
+
+  it.effect("hangs up on a download that takes nothing for half a minute", () =>
+    Effect.gen(function* () {
+      const { connect } = yield* connections
+      const { response } = yield* connect
+      const { bytes } = Outflow.make()
+      const block = Buffer.alloc(64 * 1024)
+      yield* Effect.forkScoped(Effect.forever(bytes(response, block)), { startImmediately: true })
+      const turn = Effect.promise(() => new Promise((resume) => setImmediate(resume)))
+      // Kernels take what they can at first.
+      yield* Effect.repeat(turn, { times: 500 })
+      yield* TestClock.adjust("29 seconds")
+      assert.isFalse(response.destroyed)
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(response.destroyed)
     })
   )
 

@@ -50,14 +50,14 @@ export class AddressUnusable extends Schema.TaggedError<AddressUnusable>()("Addr
     const address = `${Access.bracketed(this.host)}:${this.port}`
     switch (this.code) {
       case "EADDRINUSE":
-        return `${address} is in use by another process. Stop that one, or choose another port with --port (0 takes any free one).`
+        return `${address} is in use by another process. Stop that one, or choose another port (0 takes any free one) with --port, in code with the option \`port\`.`
       case "EACCES":
-        return `The port of ${address} is reserved for the system. Choose one above 1023 with --port.`
+        return `The port of ${address} is reserved for the system. Choose one above 1023 with --port, in code with the option \`port\`.`
       case "EADDRNOTAVAIL":
       case "ENOTFOUND":
-        return `${this.host} is not an address of this machine. Choose one with --host; 127.0.0.1 is always there.`
+        return `${this.host} is not an address of this machine. Choose one with --host, in code with the option \`host\`; 127.0.0.1 is always there.`
       default:
-        return `${address} cannot be listened on (${this.code}). Choose another address with --host and --port.`
+        return `${address} cannot be listened on (${this.code}). Choose another address with --host and --port, in code with the options \`host\` and \`port\`.`
     }
   }
 }
