@@ -4,7 +4,10 @@ import * as Demo from "@turnstep/runtime/model/Demo"
 import * as DemoOutput from "@turnstep/runtime/tools/DemoOutput"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { maxDownloads } from "@turnstep/server/http/Streams"
 import { createHash } from "node:crypto"
+import { once } from "node:events"
+import * as net from "node:net"
 import * as RawHttp from "../fixtures/RawHttp.ts"
 import * as Server from "../fixtures/Server.ts"
 import * as Sse from "../fixtures/Sse.ts"
@@ -20,12 +23,12 @@ const spilling = Server.layer(Server.runtimeMemory(Demo.layerInstant) as never).
 
 layer(spilling, { excludeTestServices: true, timeout: "60 seconds" })("Spills over HTTP", (it) => {
   /** A session with one spill, and its path. */
-  const spilled = Effect.fn(function* (id: string) {
+  const spilled = Effect.fn(function* (id: string, size = megabytes) {
     const server = yield* Server.TestServer
     yield* server.json("/api/sessions", { method: "POST", body: { id } })
     const reader = yield* Sse.open(server, `/api/sessions/${id}/events`)
     yield* reader.until(Sse.isEvent("stream.opened"))
-    yield* server.json(`/api/sessions/${id}/messages`, { method: "POST", body: { text: `/huge ${megabytes}MB` } })
+    yield* server.json(`/api/sessions/${id}/messages`, { method: "POST", body: { text: `/huge ${size}MB` } })
     yield* reader.until(Sse.isEvent("turn.completed"))
     const text = reader.text()
     const get = (headers: Readonly<Record<string, string>> = {}, method = "GET") =>
@@ -155,6 +158,34 @@ layer(spilling, { excludeTestServices: true, timeout: "60 seconds" })("Spills ov
       ])
       assert.strictEqual(bare.status, 401)
     })
+  )
+
+  it.effect("serves so many downloads and no more, and one more when one has left", () =>
+    Effect.gen(function* () {
+      // More than the kernel takes for a reader who does not read.
+      const { server, text } = yield* spilled("many", 24)
+      const path = `/api/sessions/many/spills/${/"spillId":"([0-9a-f]+)"/.exec(text)?.[1]}`
+      const head = [`GET ${path} HTTP/1.1`, `host: ${server.host}`, `authorization: Bearer ${Server.token}`, "", ""]
+      const stall = Effect.acquireRelease(
+        Effect.promise(async () => {
+          const socket = net.connect(server.port, "127.0.0.1")
+          socket.on("error", () => undefined)
+          socket.write(head.join("\r\n"))
+          await once(socket, "readable")
+          return socket
+        }),
+        (socket) => Effect.sync(() => socket.destroy())
+      )
+      const sockets = yield* Effect.forEach(Array.from({ length: maxDownloads }), () => stall)
+      const over = yield* server.json<{ readonly code: string }>(path)
+      assert.deepStrictEqual([over.status, over.body.code], [503, "too-many-downloads"])
+      sockets[0]?.destroy()
+      const status = Effect.tap(
+        Effect.map(server.fetch(path, { method: "GET", headers: { range: "bytes=0-0" } }), ({ status }) => status),
+        () => Effect.sleep("10 millis")
+      )
+      assert.strictEqual(yield* Effect.repeat(status, { until: (each) => each === 206 }), 206)
+    }).pipe(Effect.scoped)
   )
 
   it.effect("is not led astray by a reader that goes away in the middle", () =>
