@@ -61,6 +61,15 @@ describe("OffThread", () => {
       })
   )
 
+  it.live("says of an input that cannot be copied that it failed, and goes on with the next one", () =>
+    Effect.gen(function* () {
+      const pool = OffThread.make({ processes: 1 })
+      const uncopyable = [2, () => 3] as unknown as [number, number]
+      assert.strictEqual(yield* reasonOf(pool.run(task("add"), uncopyable)), "crashed")
+      assert.strictEqual(yield* pool.run(task("add"), [2, 3]), 5)
+    })
+  )
+
   it.effect("stops what takes too long, on the clock of the runtime", () =>
     Effect.gen(function* () {
       const pool = OffThread.make({ processes: 1 })

@@ -135,7 +135,7 @@ export const make = (options: Options = {}): Service => {
     if (owed > mostDebt) return yield* wasteful(owed - mostDebt)
     idle = idle.filter(({ child }) => child.isAlive()) // the system may have ended one meanwhile
     const kept = idle.pop()
-    const child = kept?.child ?? (yield* restore(Effect.mapError(TaskProcess.start(memory), stopped)))
+    const child = kept?.child ?? (yield* started(memory, restore))
     const giveBack = Effect.sync(() => {
       if (!child.isAlive()) return
       idle.push({ child, uses: (kept?.uses ?? 0) + 1 })
@@ -169,6 +169,18 @@ export const make = (options: Options = {}): Service => {
     )
   return { run }
 }
+
+/** A process of its own; an interruption at any moment leaves none behind. */
+const started = (memory: number, restore: Restore): Effect.Effect<TaskProcess.TaskProcess, WorkStopped> =>
+  Effect.suspend(() => {
+    let child: TaskProcess.TaskProcess | undefined
+    return TaskProcess.start(memory).pipe(
+      Effect.tap((made) => Effect.sync(() => void (child = made))),
+      Effect.mapError(stopped),
+      restore,
+      Effect.onInterrupt(() => Effect.sync(() => child?.close()))
+    )
+  })
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 

@@ -79,8 +79,15 @@ export const start = (memoryMiB: number): Effect.Effect<TaskProcess, Stopped> =>
           )
         child.ref()
         child.channel?.ref()
-        // What cannot be sent ends the process: `exit` has the answer.
-        child.send(request, undefined, undefined, (error) => void (error !== null && child.kill("SIGKILL")))
+        const unsent = (error: unknown): void => {
+          stopped("crashed", error instanceof Error ? error.message : String(error))
+          child.kill("SIGKILL")
+        }
+        try {
+          child.send(request, undefined, undefined, (error) => void (error !== null && unsent(error)))
+        } catch (error) {
+          unsent(error) // an input that cannot be copied
+        }
         return ended // T2
       })
     const taskProcess: TaskProcess = { ask, isAlive: () => isAlive, close: kill }
