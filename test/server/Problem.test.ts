@@ -80,7 +80,11 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
     ],
     ["a page of too many", "/api/sessions?limit=1001", {}, 400, "invalid-request"],
     ["a page of none", "/api/sessions?limit=0", {}, 400, "invalid-request"],
-    ["a query it does not know", "/api/sessions?limt=5", {}, 400, "invalid-request"]
+    ["a query it does not know", "/api/sessions?limt=5", {}, 400, "invalid-request"],
+    ["a query where none is taken", "/api/info?verbose=1", {}, 400, "invalid-request"],
+    ["a query where none is taken, with a body", "/api/sessions?limit=5", post({}), 400, "invalid-request"],
+    ["an id of many characters", `/api/sessions/${"s".repeat(101)}`, {}, 404, "session-not-found"],
+    ["an id of as many characters as a path has", `/api/sessions/${"s".repeat(12_000)}`, {}, 404, "session-not-found"]
   ]
   for (const [what, path, init, status, code] of table) {
     it.effect(`answers ${what} with ${status} ${code}`, () =>
@@ -119,9 +123,12 @@ layer(Server.layer(), { excludeTestServices: true })("Problem", (it) => {
   it.effect("takes a body of exactly 1 MiB, and not a byte more", () =>
     Effect.gen(function* () {
       const server = yield* Server.TestServer
-      const body = (size: number) => `{"title":"${"x".repeat(size - 12)}"}`
-      assert.strictEqual((yield* server.json("/api/sessions", post(body(1024 * 1024)))).status, 201)
-      assert.strictEqual((yield* server.json("/api/sessions", post(body(1024 * 1024 + 1)))).status, 413)
+      const body = (name: string, size: number) => `{"${name}":"${"x".repeat(size - name.length - 7)}"}`
+      yield* server.json("/api/sessions", post({ id: "sized" }))
+      const messages = "/api/sessions/sized/messages"
+      assert.strictEqual((yield* server.json(messages, post(body("text", 1024 * 1024)))).status, 202)
+      assert.strictEqual((yield* server.json(messages, post(body("text", 1024 * 1024 + 1)))).status, 413)
+      assert.strictEqual((yield* server.json("/api/sessions", post(body("input", 1024 * 1024 + 1)))).status, 413)
     })
   )
 

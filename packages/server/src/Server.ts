@@ -91,9 +91,12 @@ export const layer = (options: Options): Layer.Layer<HttpServer.HttpServer, Addr
       pageEntries: pageLimit.most
     }
   })
-  const served = HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
-    Layer.provide([access, about, SecureRandom.layerWebCrypto])
-  )
+  const served = HttpRouter.serve(routes, {
+    disableLogger: true,
+    disableListenLog: true,
+    // An id that is too long names nothing, and its route says so. The head of a request has 16 KiB.
+    routerConfig: { maxParamLength: 16 * 1024 }
+  }).pipe(Layer.provide([access, about, SecureRandom.layerWebCrypto]))
   return goodbye.pipe(
     Layer.provide(served),
     Layer.provide([Streams.layer, UnderWay.layer]),

@@ -7,6 +7,7 @@
  * - B2. Depth and entries are counted on the text, before anything is built from it: what is small as text may be a hundred
  *   times as large in memory.
  * - B3. What a schema judges entry by entry has few entries: a million wrong ones would be a million faults to find.
+ * - B4. A route without query parameters refuses them, as the others refuse those they do not know.
  */
 import * as Context from "effect/Context"
 import * as ByteSize from "effect/ByteSize"
@@ -39,6 +40,9 @@ export const layer = Layer.succeed(
   Guard.of((handler, { endpoint }) =>
     Effect.flatMap(HttpServerRequest, (request) => {
       const instance = Problem.instanceOf(request)
+      if (endpoint.query === undefined && hasQuery(request.url)) {
+        return Effect.fail(ApiError.make("invalid-request", instance, "/query: This route takes no query parameters."))
+      }
       const most = Context.get(endpoint.annotations, BodyLimit)
       const guarded = endpoint.payload.size === 0 ? handler : Effect.andThen(check(request, instance, most), handler)
       return guarded.pipe(
@@ -48,6 +52,9 @@ export const layer = Layer.succeed(
     })
   )
 )
+
+/** Whether a target names query parameters (B4). */
+const hasQuery = (url: string): boolean => /\?[^#]/.test(url)
 
 const isUndecoded = <E>(error: E): error is E & HttpApiError.HttpApiSchemaError =>
   HttpApiError.HttpApiSchemaError.is(error) && Problem.isOfRequest(error)
