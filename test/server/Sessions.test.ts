@@ -132,6 +132,34 @@ layer(Server.layer(), { excludeTestServices: true })("Sessions over HTTP", (it) 
     })
   )
 
+  it.effect("finds the session again that was given an id and no message", () =>
+    Effect.gen(function* () {
+      const body = { id: "named", title: "Once" }
+      const first = yield* create(body, "key-6")
+      const again = yield* create(body, "key-6")
+      assert.deepStrictEqual([first.httpStatus, again.httpStatus, again.id], [201, 201, "named"])
+      assert.strictEqual(again.headers.get("idempotent-replayed"), "true")
+      assert.deepInclude(yield* create({ ...body, title: "Twice" }, "key-6"), { code: "idempotency-key-reused" })
+      for (const key of ["key-7", undefined]) {
+        assert.deepInclude(yield* create(body, key), { httpStatus: 409, code: "session-exists" })
+      }
+    })
+  )
+
+  it.effect("sends the first message of a session whose creator died before it was sent", () =>
+    Effect.gen(function* () {
+      const server = yield* Server.TestServer
+      const body = { id: "halfway", title: "Once" }
+      yield* create(body, "key-8")
+      for (const request of ["first", "second"]) {
+        const { admitted, headers, httpStatus } = yield* create({ ...body, input: "/time" }, "key-8")
+        assert.deepStrictEqual([httpStatus, admitted?.item.id], [201, "inb_1"], request)
+        assert.strictEqual(headers.get("idempotent-replayed"), "true")
+      }
+      assert.lengthOf((yield* server.json<Page>("/api/sessions/halfway/inbox")).body.data, 1)
+    })
+  )
+
   it.effect("says what the server is to who has the token", () =>
     Effect.gen(function* () {
       const server = yield* Server.TestServer

@@ -101,7 +101,9 @@ const SessionCreated = event("session.created", {
   title: Schema.optionalKey(Schema.String),
   metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   /** The session was created for this history (`Import.digestOf`), which is the next to come. */
-  history: Schema.optionalKey(Schema.String)
+  history: Schema.optionalKey(Schema.String),
+  /** The client's key it was created under: whoever asks again under it is told of this session. */
+  clientKey: Schema.optionalKey(Schema.String)
 })
 
 /**

@@ -161,12 +161,13 @@ export const layer = Layer.effect(
         const agent = yield* prepare.agent(options.agent ?? prepare.agents[0] ?? "")
         const wanted = options.id ?? `ses_${yield* random.uuidV7()}`
         const id = yield* Effect.mapError(decodeId(wanted), () => new SessionIdInvalid({ id: wanted }))
-        const { history, title, metadata } = options
+        const { clientKey, history, title, metadata } = options
         const created = journal.create(id, {
           agent,
           ...(title === undefined ? {} : { title }),
           ...(metadata === undefined ? {} : { metadata }),
-          ...(history === undefined ? {} : { history })
+          ...(history === undefined ? {} : { history }),
+          ...(clientKey === undefined ? {} : { clientKey })
         })
         yield* door.ask(created, { sessionId: id })
         return session(id)

@@ -178,6 +178,8 @@ export interface OpenOptions {
   readonly metadata?: DataOf<"session.created">["metadata"]
   /** The history it is created for (`Import.digestOf`); it is brought in next. */
   readonly history?: string | undefined
+  /** A key of the client's, which is on record with the creation: by it a caller who asks again knows the session as its own. */
+  readonly clientKey?: string | undefined
 }
 
 /** The sessions of a runtime. */

@@ -1,8 +1,9 @@
 /**
  * Creating, listing and reading sessions.
  *
- * - S1. A session created under an idempotency key has an id that follows from the key, unless it was given one: the same
- *   request again finds the session it made, another request under the key finds a session that is not its own.
+ * - S1. A session created under an idempotency key has an id that follows from the key, unless it was given one, and the key is
+ *   on record with its creation: the same request again finds the session it made, and sends the first message if the process
+ *   died before it had; another request under the key finds a session that is not its own.
  */
 import * as Canonical from "@turnstep/core/Canonical"
 import * as FileContent from "@turnstep/core/FileContent"
@@ -103,7 +104,7 @@ const open = Effect.fnUntraced(function* (
   const history = imported === undefined ? {} : { history: imported.digest }
   const id = body.id ?? (key === undefined ? undefined : `ses_${Canonical.digestText(key).slice(0, 40)}`)
   return yield* Effect.map(
-    sessions.open({ agent, id, title, ...(metadata === undefined ? {} : { metadata }), ...history }),
+    sessions.open({ agent, id, title, clientKey: key, ...(metadata === undefined ? {} : { metadata }), ...history }),
     (session) => ({ session, isReplayed: false })
   ).pipe(
     Effect.catchTag("SessionExists", (exists) =>
@@ -112,8 +113,9 @@ const open = Effect.fnUntraced(function* (
         if (key === undefined) return yield* exists
         const [first] = yield* session.events({ after: 0, limit: 1, types: ["inbox.admitted"] })
         const firstKey = first?.type === "inbox.admitted" ? first.data.clientKey : undefined
-        if (body.id !== undefined && firstKey !== key) return yield* exists
-        const made = yield* createdData(session)
+        const { clientKey, ...made } = yield* createdData(session)
+        // Sessions of former versions tell their key with the first message alone.
+        if (body.id !== undefined && clientKey !== key && firstKey !== key) return yield* exists
         const isSame =
           Canonical.digest({
             agent: made.agent,
