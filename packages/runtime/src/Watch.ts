@@ -33,12 +33,16 @@ interface Position {
  * Reads on from a sequence number, page by page: each page is at most twice as long as what the one before could take, so
  * that storage does not measure hundreds of large events to give one of them.
  */
-const pages = (journal: Journal["Service"], sessionId: Ids.SessionId) => {
+const pages = (journal: Journal["Service"], hub: EventHub["Service"], sessionId: Ids.SessionId) => {
   let limit = 16
   return Effect.fnUntraced(function* (after: number) {
-    const events = yield* journal.read(sessionId, { after, limit, bytes: pageBytes })
-    const isCounted = events.length === limit
-    const isLast = !isCounted && !isLong(events)
+    const most = limit
+    const reading = Effect.map(journal.read(sessionId, { after, limit: most, bytes: pageBytes }), (events) => {
+      const isCounted = events.length === most
+      return { events, isCounted, isFull: isCounted || isLong(events) }
+    })
+    const { events, isCounted, isFull } = yield* hub.page(`${sessionId}/${after}/${most}`, reading)
+    const isLast = !isFull
     limit = Math.min(pageSize, isCounted ? 2 * limit : Math.max(1, 2 * events.length))
     if (isLast) limit = pageSize
     return { events, isLast }
@@ -64,7 +68,7 @@ export const stream = (
       /** What was heard, and waits until what came before it is read. */
       let heardBefore: ReadonlyArray<Heard> = []
       const over = makeOver()
-      const read = pages(journal, sessionId)
+      const read = pages(journal, hub, sessionId)
       const show = (events: ReadonlyArray<TurnEvent.TurnEvent>): ReadonlyArray<Seen> => {
         events.forEach(over.note)
         return events.map((event): Seen => ({ _tag: "Event", event }))

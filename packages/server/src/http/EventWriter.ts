@@ -27,6 +27,22 @@ export const json = (sessionId: SessionId, event: TurnEvent): string => {
 export const frame = (sessionId: SessionId, event: TurnEvent): string =>
   `id: ${event.seq}\nevent: ${event.type}\ndata: ${json(sessionId, event)}\n\n`
 
+/** Characters of a frame from which on its bytes are made once for all readers of the event. */
+const large = 64 * 1024
+
+const largeFrames = new WeakMap<TurnEvent, Buffer>()
+
+/** The frame of a recorded event, as bytes where it is large: readers who get the same event share them. */
+export const frameOnce = (sessionId: SessionId, event: TurnEvent): string | Buffer => {
+  const known = largeFrames.get(event)
+  if (known !== undefined) return known
+  const text = frame(sessionId, event)
+  if (text.length < large) return text
+  const bytes = Buffer.from(text)
+  largeFrames.set(event, bytes)
+  return bytes
+}
+
 /** An ephemeral event in a stream (W3). */
 export const ephemeralFrame = (sessionId: SessionId, event: Ephemeral): string => {
   switch (event.type) {

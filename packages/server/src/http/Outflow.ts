@@ -24,7 +24,7 @@ const most = 16 * 1024 * 1024
 
 export interface Outflow {
   /** Writes a text, and waits while the reader is slow. What is interrupted leaves no half of a text behind. */
-  readonly text: (response: ServerResponse, text: string) => Effect.Effect<void>
+  readonly text: (response: ServerResponse, text: string | Buffer) => Effect.Effect<void>
   /** Writes a block of a download, and waits while the reader is slow. */
   readonly bytes: (response: ServerResponse, bytes: Uint8Array) => Effect.Effect<void>
 }
@@ -78,6 +78,7 @@ export const make = (budget = most): Outflow => {
     bytes,
     text: (response, text) =>
       Effect.suspend(() => {
+        if (typeof text !== "string") return long(response, text)
         if (text.length > slice) return long(response, Buffer.from(text))
         return response.write(text) ? Effect.void : drained(response, 0)
       })

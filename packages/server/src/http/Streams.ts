@@ -129,7 +129,7 @@ const written = (
   Effect.gen(function* () {
     const { after, session } = reading
     let isWriting = false
-    const write = (text: string) =>
+    const write = (text: string | Buffer) =>
       Effect.suspend(() => {
         isWriting = true
         return Effect.ensuring(
@@ -153,15 +153,15 @@ const written = (
   }).pipe(Effect.scoped)
 
 /** Writes what is seen, batch by batch (R2), until the reading is over or the watch ends (R3). */
-const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>): Effect.Effect<Reason> =>
+const pump = (reading: Reading, write: (text: string | Buffer) => Effect.Effect<unknown>): Effect.Effect<Reason> =>
   Effect.gen(function* () {
     const { after, session, until } = reading
     if (until !== undefined && after >= until.seq) return "turn-end" as const
     const pull = yield* Stream.toPull(session.watch(after))
     // No name holds a batch while it is written: what a slow reader has not taken is in the connection, and only there.
     const next = Effect.flatMap(pull, (seen) => {
-      const { isLast, text } = textOf(reading, seen)
-      return text === "" ? Effect.succeed(isLast) : Effect.as(write(text), isLast)
+      const { isLast, texts } = textsOf(reading, seen)
+      return Effect.as(Effect.forEach(texts, write, { discard: true }), isLast)
     })
     yield* Effect.repeat(next, { until: (isLast) => isLast })
     return "turn-end" as const
@@ -175,24 +175,33 @@ const pump = (reading: Reading, write: (text: string) => Effect.Effect<unknown>)
     Effect.catchDefect((defect) => Effect.as(Effect.logError("an event stream failed", defect), "failed" as const))
   )
 
-const textOf = (reading: Reading, seen: ReadonlyArray<Seen>): { readonly text: string; readonly isLast: boolean } => {
+/** The texts of a batch, small ones joined. */
+const textsOf = (
+  reading: Reading,
+  seen: ReadonlyArray<Seen>
+): { readonly texts: Array<string | Buffer>; readonly isLast: boolean } => {
   const { session, types, until } = reading
-  let text = ""
+  const texts: Array<string | Buffer> = []
+  const add = (text: string | Buffer): void => {
+    const last = texts.at(-1)
+    if (typeof text === "string" && typeof last === "string") texts[texts.length - 1] = last + text
+    else texts.push(text)
+  }
   for (const each of seen) {
     switch (each._tag) {
       case "Event":
-        if (types === undefined || types.has(each.event.type)) text += EventWriter.frame(session.id, each.event)
+        if (types === undefined || types.has(each.event.type)) add(EventWriter.frameOnce(session.id, each.event))
         if (until !== undefined && (isTerminal(each.event) || each.event.seq >= until.seq))
-          return { text, isLast: true }
+          return { texts, isLast: true }
         break
       case "Ephemeral":
         if (types === undefined || types.has(each.ephemeral.type)) {
-          text += EventWriter.ephemeralFrame(session.id, each.ephemeral)
+          add(EventWriter.ephemeralFrame(session.id, each.ephemeral))
         }
         break
       case "Snapshot":
-        text += EventWriter.snapshotFrame(session.id, each.snapshot)
+        add(EventWriter.snapshotFrame(session.id, each.snapshot))
     }
   }
-  return { text, isLast: false }
+  return { texts, isLast: false }
 }
