@@ -1,6 +1,7 @@
 /** Storage that refuses what a Turn has to record: the model is asked a bounded number of times, and nothing is lost. */
 import { assert, layer } from "@effect/vitest"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
+import { FactTooLarge } from "@turnstep/core/TurnError"
 import type { Type } from "@turnstep/core/TurnEvent"
 import * as TurnPlan from "@turnstep/core/TurnPlan"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
@@ -66,6 +67,31 @@ layer(MemoryStore.layer)("A write that is refused for good", (it) => {
       })
     )
   }
+
+  it.effect("ends the Turn after one request when the same write would be refused again", () =>
+    Effect.gen(function* () {
+      let isLarge = true
+      const large = new FactTooLarge({ type: "call.requested", bytes: 40_000_000, most: 33_554_432 })
+      const world = yield* World.withTools({
+        respond: ({ messages }) => (messages.at(-1)?.role === "user" ? calls([Tools.call("pay", "a")]) : text("done")),
+        around: Journals.before(({ facts }) =>
+          isLarge && facts.some(({ type }) => type === "call.requested") ? Effect.die(large) : Effect.void
+        )
+      })
+      yield* world.session.send("go")
+      yield* pass(60)
+      const [end] = World.dataOf(yield* World.events(world.session), "turn.failed")
+      assert.strictEqual(end?.error.code, "write-refused")
+      assert.include(end?.error.message, "refused what the turn had to record once: call.requested has 40000000 bytes")
+      assert.lengthOf(world.provider.requests, 1)
+      assert.isEmpty(world.tools.started)
+      isLarge = false
+      yield* world.session.send("again")
+      yield* pass(10)
+      assert.strictEqual((yield* World.events(world.session)).at(-2)?.type, "turn.completed")
+      assert.isEmpty(yield* Sound.complaints(world.session, world.provider, world.tools))
+    })
+  )
 
   it.effect("asks nobody when it is the beginning of a Turn, and begins when storage takes it", () =>
     Effect.gen(function* () {

@@ -216,6 +216,20 @@ export class ContentUnreadable extends Schema.TaggedError<ContentUnreadable>()("
   }
 }
 
+/**
+ * A fact was not written, because it would be larger on record than what can be read again. A defect of what made the fact: the
+ * same fact is refused again.
+ */
+export class FactTooLarge extends Schema.TaggedError<FactTooLarge>()("FactTooLarge", {
+  type: Schema.String,
+  bytes: Schema.Int,
+  most: Schema.Int
+}) {
+  override get message() {
+    return `${this.type} has ${this.bytes} bytes on record or more, and ${this.most} at most can be read again. Nothing was written.`
+  }
+}
+
 /** Work away from the serving thread was stopped, or not begun; `message` is written for the model and for people. */
 export class WorkStopped extends Schema.TaggedError<WorkStopped>()("WorkStopped", {
   reason: Schema.Literals(["time", "memory", "crashed", "full"]),

@@ -21,7 +21,7 @@ import type { CallId, ItemId, SessionId } from "@turnstep/core/Ids"
 import { Journal, type SeqBehind } from "@turnstep/core/Journal"
 import * as Ledger from "@turnstep/core/Ledger"
 import * as SessionState from "@turnstep/core/SessionState"
-import { FenceLost } from "@turnstep/core/TurnError"
+import { FactTooLarge, FenceLost } from "@turnstep/core/TurnError"
 import type { Fact, TurnEvent } from "@turnstep/core/TurnEvent"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -42,16 +42,19 @@ export class OwnerStale extends Error {
   readonly _tag = "OwnerStale"
   override readonly name = "OwnerStale"
   readonly why: "overtaken" | "lost" | "refused"
-  constructor(why: OwnerStale["why"], message: string) {
+  /** Whether storage would refuse the same write again, however often. */
+  readonly isFinal: boolean
+  constructor(why: OwnerStale["why"], message: string, isFinal = false) {
     super(message)
     this.why = why
+    this.isFinal = isFinal
   }
 }
 
 /** What an owner hands on to the next one in its process (O6). */
 export interface Legacy {
-  /** Why storage refused a write of the open Turn, in words. */
-  readonly refusal: string | undefined
+  /** Why storage refused a write of the open Turn. */
+  readonly refusal: OwnerStale | undefined
   readonly results: ReadonlyArray<Ledger.Kept>
 }
 
@@ -82,7 +85,7 @@ export interface Owner {
   /** Records results that are there when nothing else can be written any more (O2); the owner is not to be used after it. */
   readonly salvage: (results: ReadonlyArray<Fact>) => Effect.Effect<void>
   /** Why storage refused a write of the owner before this one in this process; told once (O6). */
-  readonly refusal: () => string | undefined
+  readonly refusal: () => OwnerStale | undefined
   /** Writes the results that the owner before this one in this process could not write (O6). */
   readonly restore: Effect.Effect<void, WriteError>
   /** What this one could not write (O6). */
@@ -134,7 +137,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
 
   const spoil = (cause: Cause.Cause<unknown>) =>
     Effect.sync(() => {
-      stale ??= new OwnerStale("refused", StorageWords.ofCause(cause))
+      stale ??= new OwnerStale("refused", StorageWords.ofCause(cause), Cause.squash(cause) instanceof FactTooLarge)
     })
 
   // What still runs for the session is stopped: it is another owner's, and this process may have to take it up again.
@@ -330,7 +333,7 @@ export const acquire = Effect.fn("Owner.acquire")(function* (
       return told
     },
     restore,
-    leaves: () => ({ refusal: stale?.why === "refused" ? stale.message : before, results: kept }),
+    leaves: () => ({ refusal: stale?.why === "refused" ? stale : before, results: kept }),
     confirm: Effect.flatMap(isCurrent, (isHeld) => {
       if (!isHeld) stale ??= new OwnerStale("lost", "the lease ran out")
       return stale === undefined ? Effect.void : Effect.fail(stale)

@@ -179,11 +179,11 @@ const named = (calls: ReadonlyArray<Call.Call>): string => {
   return calls.length > names.length ? `${names.join(", ")} and ${calls.length - names.length} more` : names.join(", ")
 }
 
-const refused = (reason: string) =>
+const refused = (reason: string, times: number) =>
   new GivenUp({
     code: "write-refused",
     message:
-      `Storage refused what the turn had to record ${TurnPlan.maxRefusals} times: ${reason} ` +
+      `Storage refused what the turn had to record ${times === 1 ? "once" : `${times} times`}: ${reason} ` +
       "It is given back, and the model is not asked again: its answer would be refused as well."
   })
 
@@ -192,11 +192,14 @@ const refused = (reason: string) =>
  * configuration nothing is started.
  */
 const takeUp = Effect.fnUntraced(function* (owner: Owner, config: TurnConfig | undefined) {
-  const reason = owner.refusal()
-  if (reason !== undefined) {
-    yield* owner.decide(({ turn }) => (turn === undefined ? [] : TurnPlan.refused(turn, reason)))
+  const refusal = owner.refusal()
+  if (refusal !== undefined) {
+    yield* owner.decide(({ turn }) => (turn === undefined ? [] : TurnPlan.refused(turn, refusal.message)))
   }
-  if ((owner.state.turn?.refusals ?? 0) >= TurnPlan.maxRefusals) return yield* refused(reason ?? "see its log.")
+  const refusals = owner.state.turn?.refusals ?? 0
+  if (refusal?.isFinal === true || refusals >= TurnPlan.maxRefusals) {
+    return yield* refused(refusal?.message ?? "see its log.", refusals)
+  }
   yield* owner.restore
   let isHopeless = false
   let toAsk: ReadonlySet<Ids.CallId> = new Set()

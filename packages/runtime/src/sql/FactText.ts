@@ -6,25 +6,18 @@
  * - X1. No fact is written that could not be read again: clients read values of up to 64 MiB (`database/Postgres`), and a
  *   number with an exponent is longer on record than it is in the text.
  */
+import { FactTooLarge } from "@turnstep/core/TurnError"
 import type { Fact } from "@turnstep/core/TurnEvent"
 
 /** Bytes of a fact on record at most. */
 export const mostBytes = 32 * 1024 * 1024
-
-/** A fact was not written, because it is larger than what is read again (X1). */
-export class FactTooLarge extends Error {
-  override readonly name = "FactTooLarge"
-  constructor(type: Fact["type"], bytes: number) {
-    super(`${type} has ${bytes} bytes on record, and ${mostBytes} at most can be read again.`)
-  }
-}
 
 /** The texts of facts. Throws `FactTooLarge` (X1). */
 export const of = (facts: ReadonlyArray<Fact>): ReadonlyArray<string> =>
   facts.map(({ data, type }) => {
     const text = JSON.stringify(data)
     const bytes = bytesOnRecord(text)
-    if (bytes > mostBytes) throw new FactTooLarge(type, bytes)
+    if (bytes > mostBytes) throw new FactTooLarge({ type, bytes, most: mostBytes })
     return text
   })
 

@@ -5,7 +5,7 @@
  *
  * - P1. Only what was declared is told; anything else is logged under an id, and only the id is told.
  */
-import { StorageUnavailable } from "@turnstep/core/TurnError"
+import { FactTooLarge, StorageUnavailable } from "@turnstep/core/TurnError"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -108,6 +108,7 @@ const known = (error: unknown, instance: string): ApiError.ApiError | undefined 
       ? ApiError.make("too-large", instance, "The body is larger than this route takes.")
       : ApiError.make("invalid-request", instance, "The request could not be read to its end.")
   }
+  if (error instanceof FactTooLarge) return ApiError.make("too-large", instance, error.message)
   if (error instanceof StorageUnavailable) return ApiError.make("storage-unavailable", instance, error.message)
   return undefined
 }
