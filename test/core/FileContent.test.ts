@@ -99,6 +99,14 @@ describe("FileContent", () => {
     )
   })
 
+  it("counts the bytes that a message has on record", () => {
+    const text = (character: string) => [{ type: "text" as const, text: character.repeat(9 * 1024 * 1024) }]
+    assert.isEmpty(FileContent.faultsOf(text("x")))
+    for (const character of ["語", "\u0001"]) {
+      assert.deepInclude(FileContent.faultsOf(text(character))[0], { pointer: "", reason: "too-large" })
+    }
+  })
+
   it("reads the pixels of every image header", () => {
     for (const [type, data] of [
       ["image/png", png(640, 480)],

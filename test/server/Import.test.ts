@@ -54,6 +54,29 @@ const run = Effect.fnUntraced(function* (
 }, Effect.scoped)
 
 layer(NodeServices.layer, { excludeTestServices: true })("Import and export", (it) => {
+  it.effect("refuse a history whose numbers would grow beyond what can be read again, and make no session of it", () =>
+    Effect.gen(function* () {
+      const { server } = yield* Server.scripted(answering)
+      const history = (numbers: number) => {
+        const call = { name: "sum", arguments: `{"of":[${Array.from({ length: numbers }, () => "1e308").join(",")}]}` }
+        return {
+          format: "openai-chat",
+          messages: [
+            { role: "user", content: "add them" },
+            { role: "assistant", content: null, tool_calls: [{ id: "c1", type: "function", function: call }] },
+            { role: "tool", tool_call_id: "c1", content: "Infinity" }
+          ]
+        }
+      }
+      const refused = yield* create(server, { id: "grown", import: history(120_000) })
+      assert.deepStrictEqual([refused.status, refused.body.code], [413, "too-large"])
+      assert.strictEqual((yield* server.json("/api/sessions/grown")).status, 404)
+      const taken = yield* create(server, { id: "grown", import: history(100_000) })
+      assert.strictEqual(taken.status, 201)
+      assert.strictEqual((yield* server.json("/api/sessions/grown/messages")).status, 200)
+    })
+  )
+
   it.effect("heal a history that its provider refused, and its session goes on with a strict one", () =>
     Effect.gen(function* () {
       const { provider, server } = yield* Server.scripted(answering)

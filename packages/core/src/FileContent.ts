@@ -11,14 +11,16 @@ import * as Media from "./history/Media.ts"
 import type { UserPart } from "./Transcript.ts"
 import type { ContentFault } from "./TurnError.ts"
 
-/** Characters of all parts of a message together: what is admitted can be read again (`sql/FactText`). */
+/** Bytes of JSON of all parts of a message together: what is admitted can be read again (`sql/FactText`). */
 const maxMessage = 25 * 1024 * 1024
 
 /** The faults of the parts of a message, in order. */
 export const faultsOf = (parts: ReadonlyArray<UserPart>): ReadonlyArray<ContentFault> => {
   const length = parts.reduce((sum, part) => sum + (part.type === "file" ? part.data : part.text).length, 0)
-  if (length > maxMessage) {
-    const detail = `The message has ${length} characters, more than ${maxMessage}.`
+  // A character has six bytes of JSON at most.
+  const bytes = length * 6 > maxMessage ? new TextEncoder().encode(JSON.stringify(parts)).length : 0
+  if (bytes > maxMessage) {
+    const detail = `The message has ${bytes} bytes of JSON, more than ${maxMessage}.`
     return [{ pointer: "", reason: "too-large", detail }]
   }
   return parts.flatMap((part, index) => {

@@ -217,8 +217,8 @@ export class ContentUnreadable extends Schema.TaggedError<ContentUnreadable>()("
 }
 
 /**
- * A fact was not written, because it would be larger on record than what can be read again. A defect of what made the fact: the
- * same fact is refused again.
+ * A fact was not written, because it would be larger on record than what can be read again: the same fact is refused again. A
+ * failure where a history is read, a defect where a fact is written.
  */
 export class FactTooLarge extends Schema.TaggedError<FactTooLarge>()("FactTooLarge", {
   type: Schema.String,

@@ -12,6 +12,7 @@ import { repair as repairHistory } from "@turnstep/core/history/Repair"
 import { verify as verifyHistory } from "@turnstep/core/history/Verify"
 import * as SessionState from "@turnstep/core/SessionState"
 import type { TurnEvent } from "@turnstep/core/TurnEvent"
+import * as FactText from "./sql/FactText.ts"
 
 /** A value, or its JSON text: text crosses to another process at a fraction of the price. */
 export type Given<A> = { readonly value: A } | { readonly text: string }
@@ -57,10 +58,21 @@ export interface ReadHistory extends Import.Imported {
   readonly digest: string
 }
 
-/** Reads a history for a session. */
-export const read = (given: Given<Import.History>): ReadHistory | Unclear | { readonly emptyFormat: FormatName } => {
+/** Bytes on record of a message at most: a large one has an event of its own (`SessionHistory`), which has some more. */
+export const maxMessage = FactText.mostBytes - 1024
+
+/** Reads a history for a session; `largest` are the bytes on record of a message that is too large to be recorded. */
+export const read = (
+  given: Given<Import.History>
+): ReadHistory | Unclear | { readonly emptyFormat: FormatName } | { readonly largest: number } => {
   const found = Import.read(valueOf(given))
-  if (!("_tag" in found)) return { ...found, digest: Import.digestOf(found) }
+  if (!("_tag" in found)) {
+    const largest = found.messages.reduce(
+      (most, message) => Math.max(most, FactText.bytesOnRecord(JSON.stringify(message))),
+      0
+    )
+    return largest > maxMessage ? { largest } : { ...found, digest: Import.digestOf(found) }
+  }
   return found._tag === "HistoryEmpty" ? { emptyFormat: found.format } : { candidates: found.candidates }
 }
 

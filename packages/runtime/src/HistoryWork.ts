@@ -7,6 +7,7 @@
  */
 import type { Exported } from "@turnstep/core/history/Export"
 import * as Import from "@turnstep/core/history/Import"
+import { FactTooLarge } from "@turnstep/core/TurnError"
 import * as Effect from "effect/Effect"
 import * as HistoryTask from "./HistoryTask.ts"
 import * as OffThread from "./offthread/OffThread.ts"
@@ -31,7 +32,7 @@ export const repair = Effect.fnUntraced(function* (check: Check) {
 })
 
 /** Why a history cannot be read. */
-export type ReadError = Import.HistoryFormatUnclear | Import.HistoryEmpty | OffThread.WorkStopped
+export type ReadError = Import.HistoryFormatUnclear | Import.HistoryEmpty | FactTooLarge | OffThread.WorkStopped
 
 /** Reads a history for a session. */
 export const read = Effect.fnUntraced(function* (
@@ -40,6 +41,9 @@ export const read = Effect.fnUntraced(function* (
   const found = isLarge(history.messages)
     ? yield* OffThread.run(task.read, asText(history))
     : HistoryTask.read({ value: history })
+  if ("largest" in found) {
+    return yield* new FactTooLarge({ type: "A message", bytes: found.largest, most: HistoryTask.maxMessage })
+  }
   if ("candidates" in found) return yield* new Import.HistoryFormatUnclear(found)
   return "emptyFormat" in found ? yield* new Import.HistoryEmpty({ format: found.emptyFormat }) : found
 })

@@ -21,8 +21,8 @@ export const of = (facts: ReadonlyArray<Fact>): ReadonlyArray<string> =>
     return text
   })
 
-/** Bytes of a JSON text on record, where every digit of a number is written out. */
-const bytesOnRecord = (text: string): number => {
+/** Bytes of a JSON text on record, where every digit of a number is written out; counting stops beyond `mostBytes`. */
+export const bytesOnRecord = (text: string): number => {
   // A number grows by less than a hundred times, and most texts are far from the limit.
   if (text.length * 100 <= mostBytes) return text.length
   let bytes = Buffer.byteLength(text)

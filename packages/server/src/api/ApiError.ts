@@ -247,6 +247,7 @@ export type Refusal =
   | HistoryFormatUnclear
   | HistoryEmpty
   | TurnError.WorkStopped
+  | TurnError.FactTooLarge
 
 /** The problem of a refusal; `parts` points to the parts of the message that the request sends. */
 export const fromRefusal = (refusal: Refusal, instance: string, parts = "/body/parts"): ApiError => {
@@ -264,6 +265,8 @@ export const fromRefusal = (refusal: Refusal, instance: string, parts = "/body/p
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/format", detail }])
     case "HistoryEmpty":
       return make("invalid-request", instance, detail, [{ pointer: "/body/import/messages", detail }])
+    case "FactTooLarge":
+      return make("too-large", instance, detail)
     case "WorkStopped":
       return make(
         refusal.reason === "time" || refusal.reason === "memory" ? "too-large" : "overloaded",
