@@ -18,7 +18,7 @@ const good: Access.Headers = {
   origin: undefined,
   authorization: `Bearer ${token}`,
   site: undefined,
-  mode: undefined
+  destination: undefined
 }
 const codeOf = (headers: Partial<Access.Headers>, access = rules(), isPublic = false) =>
   Access.denial(access, { ...good, ...headers }, isPublic)?.code
@@ -52,12 +52,14 @@ describe("Access", () => {
   })
 
   it("lets a page of another site lead to a public path, and embed nothing", () => {
-    const embeds = { site: "cross-site", mode: "no-cors", authorization: undefined }
-    assert.strictEqual(codeOf(embeds, rules(), true), "origin-not-allowed")
-    assert.strictEqual(codeOf({ ...embeds, mode: "navigate" }), "origin-not-allowed")
-    assert.isUndefined(codeOf({ ...embeds, mode: "navigate" }, rules(), true))
-    for (const site of ["same-origin", "same-site", "none"]) assert.isUndefined(codeOf({ site, mode: "cors" }))
-    const asked = { site: "cross-site", mode: "cors", origin: "http://app.test" }
+    const asks = (destination: string) => ({ site: "cross-site", destination, authorization: undefined })
+    for (const embedded of ["image", "iframe", "empty"]) {
+      assert.strictEqual(codeOf(asks(embedded), rules(), true), "origin-not-allowed", embedded)
+    }
+    assert.strictEqual(codeOf(asks("document")), "origin-not-allowed")
+    assert.isUndefined(codeOf(asks("document"), rules(), true))
+    for (const site of ["same-origin", "same-site", "none"]) assert.isUndefined(codeOf({ site, destination: "empty" }))
+    const asked = { site: "cross-site", destination: "empty", origin: "http://app.test" }
     assert.isUndefined(codeOf(asked, rules({ allowOrigins: ["http://app.test"] })))
   })
 

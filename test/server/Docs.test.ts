@@ -26,7 +26,7 @@ layer(Server.layer())("the documentation", (it) => {
   it.effect("is not embedded by pages of other sites", () =>
     Effect.gen(function* () {
       const server = yield* Server.TestServer
-      const embedded = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" }
+      const embedded = { "sec-fetch-site": "cross-site", "sec-fetch-dest": "image" }
       const refused = yield* server.json<{ code: string }>("/api/docs", { headers: embedded })
       assert.deepStrictEqual([refused.status, refused.body.code], [403, "origin-not-allowed"])
     })

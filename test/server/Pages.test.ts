@@ -43,7 +43,9 @@ layer(Server.layer())("sessions", (it) => {
   it.effect("have pages of a mebibyte or one entry, and every entry on one of them", () =>
     Effect.gen(function* () {
       const { server, sessions } = yield* Server.scripted(() => StrictProvider.text(large))
-      const session = yield* sessions.open({ id: "large" })
+      const session = yield* sessions.open({ id: "large", title: large })
+      const list = yield* server.json<{ data: ReadonlyArray<{ title: string }> }>("/api/sessions")
+      assert.strictEqual(list.body.data[0]?.title, large.slice(0, 200))
       for (let n = 0; n < 4; n++) yield* session.run(`${n} ${large}`)
       const bound = 2 ** 20 + 2 * large.length
       const messages = yield* read(server, "/api/sessions/large/messages")

@@ -29,8 +29,10 @@ export const ClientKey = Schema.String.check(
 /** The text of a message. */
 export const Text = Schema.String.check(Schema.isMinLength(1))
 
-/** A title: at most 200 characters. */
-export const Title = Schema.String.check(Schema.isMaxLength(200))
+/** Characters of a title at most. */
+export const maxTitle = 200
+
+export const Title = Schema.String.check(Schema.isMaxLength(maxTitle))
 
 /** What a client keeps with a session: at most 50 members and 16 KiB of JSON. */
 export const Metadata = Schema.Record(Schema.String, Schema.Json).check(

@@ -56,9 +56,9 @@ export interface Headers {
   readonly hosts: ReadonlyArray<string>
   readonly origin: string | undefined
   readonly authorization: string | undefined
-  /** `sec-fetch-site` and `sec-fetch-mode` of a browser. */
+  /** `sec-fetch-site` and `sec-fetch-dest` of a browser. */
   readonly site: string | undefined
-  readonly mode: string | undefined
+  readonly destination: string | undefined
 }
 
 export interface Denial {
@@ -81,7 +81,11 @@ export const denial = (access: Access["Service"], headers: Headers, isPublic: bo
       detail: `Pages of the origin "${shown(headers.origin)}" may not use this server.`
     }
   }
-  if (headers.site === "cross-site" && headers.origin === undefined && !(isPublic && headers.mode === "navigate")) {
+  if (
+    headers.site === "cross-site" &&
+    headers.origin === undefined &&
+    !(isPublic && headers.destination === "document")
+  ) {
     return { code: "origin-not-allowed", detail: "Pages of other sites may not use this server." }
   }
   if (isPublic) return undefined

@@ -75,7 +75,7 @@ const headersOf = (request: HttpServerRequest) => {
     origin: request.headers["origin"],
     authorization: request.headers["authorization"],
     site: request.headers["sec-fetch-site"],
-    mode: request.headers["sec-fetch-mode"]
+    destination: request.headers["sec-fetch-dest"]
   }
 }
 

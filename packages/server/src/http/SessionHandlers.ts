@@ -143,7 +143,8 @@ const createdData = Effect.fnUntraced(function* (session: Session) {
 const summaryBody = (summary: Journal.Summary): Body.SessionSummary => ({
   id: summary.sessionId,
   agent: summary.agent,
-  ...(summary.title === undefined ? {} : { title: summary.title }),
+  // An application may have given a longer one than the API takes.
+  ...(summary.title === undefined ? {} : { title: summary.title.slice(0, Body.maxTitle).toWellFormed() }),
   status: summary.status,
   headSeq: summary.seq,
   turns: summary.turns,
