@@ -1,8 +1,14 @@
 /** Lists of large sessions: pages are bounded in bytes, and following them gives every entry once. */
 import { assert, layer } from "@effect/vitest"
+import * as Demo from "@turnstep/runtime/model/Demo"
+import * as Runtime from "@turnstep/runtime/Runtime"
+import { Sessions } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
+import * as Agent from "@turnstep/runtime/Agent"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Server from "../fixtures/Server.ts"
+import * as Databases from "../sql/Databases.ts"
 
 const large = "x".repeat(700_000)
 
@@ -67,3 +73,32 @@ layer(Server.layer())("sessions", (it) => {
     })
   )
 })
+
+for (const database of Databases.migrated) {
+  const agent = Agent.make("default", { instructions: "Talk." })
+  const runtime = Runtime.layer([agent]).pipe(
+    Layer.provide(Demo.layerInstant),
+    Layer.provideMerge(Databases.storage(database.layer))
+  )
+  layer(Server.layer(runtime), { excludeTestServices: true, timeout: "60 seconds" })(
+    `pages on ${database.name}`,
+    (it) => {
+      it.effect("show no more than the beginning of titles that former versions took", () =>
+        Effect.gen(function* () {
+          const server = yield* Server.TestServer
+          const sessions = yield* Sessions
+          for (const title of ["x".repeat(2 ** 20), "\u0000語".repeat(2 ** 19)]) {
+            const { id } = yield* sessions.open({ title })
+            const answer = yield* server.fetch("/api/sessions?limit=1")
+            const { data } = (yield* Effect.promise(() => answer.json())) as {
+              data: ReadonlyArray<{ id: string; title: string }>
+            }
+            assert.strictEqual(data[0]?.id, id)
+            assert.isAtMost(data[0]?.title.length ?? 0, 201)
+            assert.strictEqual(data[0]?.title.slice(0, 200), title.slice(0, 200))
+          }
+        })
+      )
+    }
+  )
+}

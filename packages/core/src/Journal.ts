@@ -34,6 +34,9 @@ export interface Summary {
   readonly updatedAt: number
 }
 
+/** Characters of a title that a list shows. */
+export const listedTitle = 200
+
 /** A write of the session's owner. */
 export interface Write {
   readonly sessionId: SessionId
@@ -141,7 +144,10 @@ export class Journal extends Context.Service<
     /** The last sequence numbers of these sessions, as far as there are such. */
     readonly heads: (sessionIds: ReadonlyArray<SessionId>) => Effect.Effect<ReadonlyMap<SessionId, number>>
     readonly summary: (sessionId: string) => Effect.Effect<Option.Option<Summary>>
-    /** Sessions in the order of their creation, newest first; `before` is the id a former page ended with. */
+    /**
+     * Sessions in the order of their creation, newest first, with the first 200 characters of their titles; `before` is the
+     * id a former page ended with.
+     */
     readonly list: (page: {
       readonly before: string | undefined
       readonly limit: number

@@ -15,7 +15,7 @@ import { Claim } from "./Claim.ts"
 import type { ItemId, SessionId, TurnId } from "./Ids.ts"
 import * as Ids from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
-import { fitting, Journal, SeqBehind } from "./Journal.ts"
+import { fitting, Journal, listedTitle, SeqBehind } from "./Journal.ts"
 import type * as JournalPort from "./Journal.ts"
 import type { OpenTurn } from "./OpenTurn.ts"
 import * as SessionState from "./SessionState.ts"
@@ -106,7 +106,10 @@ const journal = (entries: Map<string, Entry>): Journal["Service"] => ({
     Effect.sync(() => {
       const all = [...entries.values()].toReversed()
       const from = before === undefined ? 0 : all.findIndex((entry) => entry.sessionId === before) + 1
-      return all.slice(from, from + limit).map(summaryOf)
+      return all.slice(from, from + limit).map((entry) => {
+        const summary = summaryOf(entry)
+        return { ...summary, title: summary.title === undefined ? undefined : beginningOf(summary.title) }
+      })
     }),
   unattended: (agents, limit) =>
     Effect.sync(() =>
@@ -210,3 +213,10 @@ const summaryOf = (entry: Entry): JournalPort.Summary => ({
   createdAt: entry.createdAt,
   updatedAt: entry.events.at(-1)?.at ?? entry.createdAt
 })
+
+const beginningOf = (title: string): string =>
+  title.length <= listedTitle
+    ? title
+    : Array.from(title.slice(0, 2 * listedTitle))
+        .slice(0, listedTitle)
+        .join("")

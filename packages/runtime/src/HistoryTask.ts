@@ -68,7 +68,7 @@ export const read = (
   const found = Import.read(valueOf(given))
   if (!("_tag" in found)) {
     const largest = found.messages.reduce(
-      (most, message) => Math.max(most, FactText.bytesOnRecord(JSON.stringify(message))),
+      (most, message) => Math.max(most, Buffer.byteLength(JSON.stringify(message))),
       0
     )
     return largest > maxMessage ? { largest } : { ...found, digest: Import.digestOf(found) }

@@ -15,7 +15,7 @@
  * - Q5. An admission that others were quicker than a thousand times is given up: `StorageUnavailable`.
  */
 import type { SessionId } from "@turnstep/core/Ids"
-import { Journal, SeqBehind, type Summary, type Write } from "@turnstep/core/Journal"
+import { Journal, listedTitle, SeqBehind, type Summary, type Write } from "@turnstep/core/Journal"
 import * as Ids from "@turnstep/core/Ids"
 import { FenceLost, SessionExists, SessionNotFound, StorageUnavailable } from "@turnstep/core/TurnError"
 import { decodeFact, type Fact, type TurnEvent } from "@turnstep/core/TurnEvent"
@@ -127,7 +127,7 @@ const make = Effect.gen(function* () {
   const summary = Effect.fn("SqlJournal.summary")(function* (sessionId) {
     if (!isSessionId(sessionId)) return Option.none()
     const [row] = yield* sql<SummaryRow>`
-      select ${summaryColumns} from ${schema}.sessions s where s.session_id = ${sessionId}`.pipe(
+      select s.title, ${summaryColumns} from ${schema}.sessions s where s.session_id = ${sessionId}`.pipe(
       retryDisconnect,
       orUnavailable
     )
@@ -136,12 +136,13 @@ const make = Effect.gen(function* () {
 
   const list = Effect.fn("SqlJournal.list")(function* ({ before, limit }) {
     const from = before !== undefined && isSessionId(before) ? before : null
+    // A character has six of JSON at most.
     const rows = yield* sql<SummaryRow>`
-      select ${summaryColumns} from ${schema}.sessions s
+      select left(s.title::text, ${6 * listedTitle + 2}) as title, ${summaryColumns} from ${schema}.sessions s
       where s.session_no < coalesce(
         (select b.session_no from ${schema}.sessions b where b.session_id = ${from}), 9223372036854775807)
       order by s.session_no desc limit ${limit}`.pipe(retryDisconnect, orUnavailable)
-    return rows.map(summaryOf)
+    return rows.map((row) => summaryOf({ ...row, title: row.title === null ? null : beginningOf(row.title) }))
   }) satisfies Journal["Service"]["list"]
 
   const unattended = Effect.fn("SqlJournal.unattended")(function* (agents, limit) {
@@ -156,7 +157,7 @@ const make = Effect.gen(function* () {
   }) satisfies Journal["Service"]["unattended"]
 
   const summaryColumns = sql.literal(
-    `s.session_id as id, s.agent, s.title,
+    `s.session_id as id, s.agent,
       case when s.active_turn is null and s.waiting > 0 then 'queued' else s.status end as status, s.next_seq - 1 as seq, s.turns, s.active_turn as active,
       s.created_at as created, s.updated_at as updated`
   )
@@ -203,6 +204,14 @@ interface SummaryRow {
   readonly created: Date
   readonly updated: Date
 }
+
+/** The title whose JSON begins with this text, up to `listedTitle` characters. */
+const beginningOf = (json: string): string => {
+  const [beginning = '"'] = titleBeginning.exec(json) ?? []
+  return String(JSON.parse(`${beginning}"`))
+}
+
+const titleBeginning = new RegExp(`^"(?:[^"\\\\]|\\\\u[0-9a-f]{4}|\\\\[^u]){0,${listedTitle}}`, "iu")
 
 const recorded = (facts: ReadonlyArray<Fact>, first: number, at: number): ReadonlyArray<TurnEvent> =>
   facts.map((fact, index) => ({ ...fact, seq: first + index, at }))
