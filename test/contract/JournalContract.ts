@@ -266,6 +266,19 @@ export const suite = (name: string, store: Layer.Layer<Journal | Claim>): void =
       })
     )
 
+    it.effect("lists the beginning of a long title, and sums up with all of it", () =>
+      Effect.gen(function* () {
+        const journal = yield* Journal
+        for (const text of ["x".repeat(1000), "💥\u0000".repeat(500), '\\"'.repeat(500), "t".repeat(200)]) {
+          const sessionId = Owned.freshId()
+          yield* journal.create(sessionId, { agent: "a", title: text })
+          const [listed] = yield* journal.list({ before: undefined, limit: 1 })
+          assert.strictEqual(listed?.title, Array.from(text).slice(0, 200).join(""))
+          assert.strictEqual(Option.getOrThrow(yield* journal.summary(sessionId)).title, text)
+        }
+      })
+    )
+
     it.effect("sums a session up", () =>
       Effect.gen(function* () {
         const journal = yield* Journal

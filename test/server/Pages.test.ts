@@ -5,7 +5,9 @@ import * as Runtime from "@turnstep/runtime/Runtime"
 import { Sessions } from "@turnstep/runtime/Session"
 import * as StrictProvider from "@turnstep/runtime/testing/StrictProvider"
 import * as Agent from "@turnstep/runtime/Agent"
+import * as Page from "@turnstep/server/http/Page"
 import * as Effect from "effect/Effect"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import * as Server from "../fixtures/Server.ts"
 import * as Databases from "../sql/Databases.ts"
@@ -29,6 +31,20 @@ const read = Effect.fnUntraced(function* (server: Server.TestServer["Service"], 
 })
 
 layer(Server.layer())("sessions", (it) => {
+  it.effect("cut a list that is read already by its bytes", () =>
+    Effect.gen(function* () {
+      const entries = ["a", "b", "c", "d"].map((id) => ({ id, text: "x".repeat(id === "d" ? 2 ** 21 : 400_000) }))
+      const pages: Array<string> = []
+      for (let after: string | undefined; ;) {
+        const { data, next } = yield* Page.of(entries, { limit: 1000, after })
+        pages.push(data.map(({ id }) => id).join(""))
+        if (next === null) break
+        after = next
+      }
+      assert.deepStrictEqual(pages, ["ab", "c", "d"])
+    }).pipe(Effect.provideService(HttpServerRequest, HttpServerRequest.of({} as never)))
+  )
+
   it.effect("refuse a title and metadata that are too large", () =>
     Effect.gen(function* () {
       const server = yield* Server.TestServer

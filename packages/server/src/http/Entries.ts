@@ -5,7 +5,7 @@
  *
  * - L1. Memory is bounded by a page: the log is read in pieces, first for which entries there are and how large they are, then
  *   for the entries of the page.
- * - L2. A page has at most `pageBytes` of data, or one entry. A shorter page than was asked for names the next one, too.
+ * - L2. A page has at most `Page.pageBytes` of data, or one entry. A shorter page than was asked for names the next one, too.
  */
 import * as Journal from "@turnstep/core/Journal"
 import * as SessionView from "@turnstep/core/SessionView"
@@ -15,9 +15,6 @@ import * as Effect from "effect/Effect"
 import { pageLimit } from "../api/Body.ts"
 import * as Page from "./Page.ts"
 import * as Problem from "./Problem.ts"
-
-/** Bytes of data that a page has (L2). */
-export const pageBytes = 1024 * 1024
 
 /** A list that is read from the log. */
 export interface List<Entry> {
@@ -87,7 +84,7 @@ export const page = Effect.fnUntraced(function* <Entry extends { readonly id: st
     const entry = all[end]
     // Messages of an imported history are whole in one event.
     size += bytes.get(entry?.id ?? "") ?? Journal.bytesOf(entry)
-    if (size > pageBytes && end > start) break
+    if (size > Page.pageBytes && end > start) break
   }
   const data = yield* chosen(session, list, new Set(all.slice(start, end).map(({ id }) => id)))
   return { data, next: end < all.length ? (data.at(-1)?.id ?? null) : null }
@@ -113,7 +110,7 @@ const eachPiece = Effect.fnUntraced(function* (
   take: (event: TurnEvent) => void
 ) {
   for (let after = 0; ;) {
-    const events = yield* Problem.refusing(session.events({ after, types, limit: 1_000, bytes: pageBytes }))
+    const events = yield* Problem.refusing(session.events({ after, types, limit: 1_000, bytes: Page.pageBytes }))
     const last = events.at(-1)
     if (last === undefined) return
     after = last.seq

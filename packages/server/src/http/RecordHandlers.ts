@@ -90,9 +90,9 @@ const eventPage = Effect.fnUntraced(function* (
   session: Session,
   page: { readonly after: number; readonly limit: number; readonly types: ReadonlyArray<Type> | undefined }
 ) {
-  const events = yield* Problem.refusing(session.events({ ...page, limit: page.limit + 1, bytes: Entries.pageBytes }))
+  const events = yield* Problem.refusing(session.events({ ...page, limit: page.limit + 1, bytes: Page.pageBytes }))
   const shown = events.slice(0, page.limit)
-  const isCut = events.length > page.limit || sizeOf(events) >= Entries.pageBytes
+  const isCut = events.length > page.limit || sizeOf(events) >= Page.pageBytes
   const next = isCut ? shown.at(-1)?.seq : undefined
   const data = shown.map((event) => EventWriter.json(session.id, event)).join(",")
   return HttpServerResponse.text(`{"data":[${data}],"next":${next ?? null}}`, { contentType: "application/json" })
