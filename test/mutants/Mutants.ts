@@ -30,6 +30,31 @@ const outage = "test/runtime/Outage.test.ts"
 const refused = "test/runtime/WriteRefused.test.ts"
 
 export const mutants: ReadonlyArray<Mutant> = [
+  // Sizes and keys
+  {
+    name: "unread-fact",
+    does: "a fact that could not be read again is written",
+    file: "packages/runtime/src/sql/FactText.ts",
+    find: "if (bytes > mostBytes) throw",
+    put: "if (bytes > Infinity) throw",
+    suites: ["test/sql/AppendBatch.test.ts"]
+  },
+  {
+    name: "asked-for-nothing",
+    does: "the model is asked again after a fact that is refused whenever it is written",
+    file: "packages/runtime/src/Turn.ts",
+    find: "refusal?.isFinal === true || ",
+    put: "",
+    suites: [refused]
+  },
+  {
+    name: "forgotten-key",
+    does: "a session that was created under a key, with an id and without a message, is not found by asking again",
+    file: "packages/server/src/http/SessionHandlers.ts",
+    find: "clientKey !== key && ",
+    put: "",
+    suites: ["test/server/Sessions.test.ts"]
+  },
   // Readers who do not read
   {
     name: "unbounded-readers",
