@@ -10,6 +10,7 @@ import type { ItemId } from "@turnstep/core/Ids"
 import type * as Inbox from "@turnstep/core/Inbox"
 import type { Session, SendOptions } from "@turnstep/runtime/Session"
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -147,14 +148,18 @@ const giveUp: Act = Effect.fnUntraced(function* (room, operator, number) {
     const session = yield* sessions.get(store.sessionId)
     const fiber = yield* Effect.forkChild(session.run(text, { onInterrupt: "cancel" }))
     yield* Effect.sleep(dice.below(1 + Number(millis)))
+    const began = yield* Clock.currentTimeMillis
     yield* Fiber.interrupt(fiber)
-    return yield* Effect.map(Fiber.await(fiber), (exit) => ({ exit, seq: store.state.seq }))
+    const exit = yield* Fiber.await(fiber)
+    return { exit, seq: store.state.seq, millis: (yield* Clock.currentTimeMillis) - began }
   })
   const done = yield* Effect.exit(host.call(running))
   if (Exit.isFailure(done) || Exit.isSuccess(done.value.exit)) return
   // A runtime that closes ends the waiting and nothing else: the Turn goes on elsewhere.
   if (told.isOpen() || !Cause.hasInterruptsOnly(done.value.exit.cause)) return
-  // Nothing can be taken back from storage that does not answer: the wait for it is bounded.
+  // The wait for the end of the Turn is bounded: five seconds, and slow storage may take longer for the steps to it.
+  if (done.value.millis >= 5_000) return
+  // Nothing can be taken back from storage that does not answer.
   if (room.faults.seen().some((fault) => storageFaults.has(fault))) return
   witness.abandoned.push({ text, seq: done.value.seq })
 })
