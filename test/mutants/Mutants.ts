@@ -835,7 +835,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "unbounded-waiting",
     does: "work waits for a task process without limit",
     file: "packages/runtime/src/offthread/OffThread.ts",
-    find: "if (lanes.size() >= mostWaiting) return resume(Effect.fail(tooMuch))",
+    find: "if (lanes.size() >= mostWaiting) return Effect.fail(tooMuch)",
     put: "",
     suites: ["test/runtime/offthread/OffThread.test.ts"]
   },
