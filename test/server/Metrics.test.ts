@@ -17,7 +17,7 @@ layer(Server.layer(), { excludeTestServices: true })("GET /metrics", (it) => {
     Effect.gen(function* () {
       const server = yield* Server.TestServer
       const before = yield* counts
-      const stream = yield* Sse.open(server, "/api/sessions?until=turn-end", {
+      const stream = yield* Sse.open(server, "/api/sessions", {
         method: "POST",
         body: { id: "counted", input: "/time" }
       })

@@ -71,7 +71,7 @@ describe("TextEdit", () => {
         fc.array(Line, { maxLength: 3 }),
         (lines, isMarked, at, length, next) => {
           // A line that ends with CR would make its LF a CRLF.
-          const clean = lines.map(([line, end], n) => [`${n}:${line.replace(/\r+$/, "")}`, end] as const)
+          const clean = lines.map(([line, end], n) => [`#${n}:${line.replace(/\r+$/, "")}`, end] as const)
           const from = Math.min(at, clean.length - 1)
           const to = Math.min(from + length + 1, clean.length)
           const text = (isMarked ? "\ufeff" : "") + clean.map(([line, end]) => line + end).join("")
@@ -103,7 +103,7 @@ describe("TextEdit", () => {
   it("changes only the lines that differ, also when it is given the whole file", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(Line, End), { minLength: 1, maxLength: 12 }), fc.nat(11), (lines, at) => {
-        const clean = lines.map(([line, end], n) => [`${n}:${line.replace(/\r+$/, "")}`, end] as const)
+        const clean = lines.map(([line, end], n) => [`#${n}:${line.replace(/\r+$/, "")}`, end] as const)
         const index = Math.min(at, clean.length - 1)
         const text = clean.map(([line, end]) => line + end).join("")
         const whole = clean.map(([line]) => `${line}\n`).join("")
