@@ -28,6 +28,29 @@ const problem = (data: string) => Effect.map(Effect.flip(DataFolder.open(data)),
 const git = (cwd: string, ...args: ReadonlyArray<string>) =>
   execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], { cwd, stdio: "ignore" })
 
+/** Makes a repository in which git, asked for its files, fetches a folder by a command of its own; gives the name of what is missing. */
+const armed = (folder: string, ran: string): string => {
+  const read = (...args: ReadonlyArray<string>) => execFileSync("git", args, { cwd: folder, encoding: "utf8" }).trim()
+  git(folder, "init")
+  git(folder, "add", "--all")
+  git(folder, "commit", "--message", "x")
+  git(folder, "sparse-checkout", "init", "--cone", "--sparse-index")
+  git(folder, "sparse-checkout", "set", "kept")
+  const tree = read("rev-parse", "HEAD:left")
+  const missing = path.join(tree.slice(0, 2), tree.slice(2))
+  fs.rmSync(path.join(folder, ".git/objects", missing))
+  for (const [name, value] of [
+    ["core.repositoryFormatVersion", "1"],
+    ["extensions.partialClone", "origin"],
+    ["remote.origin.promisor", "true"],
+    ["remote.origin.url", `ext::touch ${ran}`],
+    ["protocol.ext.allow", "always"]
+  ] as const) {
+    git(folder, "config", name, value)
+  }
+  return missing
+}
+
 const environment = Layer.merge(NodeServices.layer, SecureRandom.layerWebCrypto)
 
 layer(environment, { excludeTestServices: true })("The data folder", (it) => {
@@ -91,6 +114,29 @@ layer(environment, { excludeTestServices: true })("The data folder", (it) => {
       assert.match(yield* problem(data), /git tracks it.*git rm -r --cached.*--data/)
       git(base, "rm", "-r", "--cached", "data")
       assert.strictEqual((yield* DataFolder.open(data)).origin, "own")
+    })
+  )
+
+  it.effect("is looked at without running what its repository names", () =>
+    Effect.gen(function* () {
+      const base = yield* Folder.make({ "source/kept/file": "kept", "source/left/another": "left" })
+      const source = path.join(base, "source")
+      const ran = path.join(base, "ran")
+      const missing = armed(source, ran)
+      // As a clone brings it: the data folder itself is what git takes for a repository.
+      const data = path.join(base, "clone/.turnstep")
+      fs.mkdirSync(path.dirname(data))
+      fs.cpSync(path.join(source, ".git"), data, { recursive: true })
+      fs.chmodSync(data, 0o700)
+      git(base, "config", "--file", path.join(data, "config"), "core.bare", "false")
+      git(base, "config", "--file", path.join(data, "config"), "core.worktree", ".")
+      fs.writeFileSync(path.join(data, "token"), "known to its author")
+      assert.isFalse(fs.existsSync(path.join(data, "objects", missing)))
+      yield* Effect.exit(DataFolder.inspect(data))
+      // As an archive brings it: the data folder is the work tree of such a repository.
+      fs.writeFileSync(path.join(source, "token"), "known to its author")
+      yield* Effect.exit(DataFolder.inspect(source))
+      assert.isFalse(fs.existsSync(ran))
     })
   )
 

@@ -10,6 +10,8 @@
  *   repository or a copy holds messages of somebody else, and they would run with this user's rights. A folder is known by its
  *   inode and the time of its creation, which no copy shares.
  * - F4. An adopted folder gets a new token: whoever made the folder knows the old one.
+ * - F5. Git runs nothing while it is asked: the folder's author may have written its configuration, which names programs, also
+ *   for fetching an object that is missing.
  */
 import * as PrivateFolder from "@turnstep/runtime/PrivateFolder"
 import * as Effect from "effect/Effect"
@@ -128,13 +130,15 @@ const identityIn = (folder: string): string | undefined => {
 
 const sign = (folder: string): void => PrivateFolder.replace(path.join(folder, "identity"), `${identityOf(folder)}\n`)
 
+/** F5. A folder that is itself a git directory has come with a clone: git does not read its configuration. */
+const harmless = ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"]
+
 /** Whether git has a file of the folder in its index (F2). Without git, or outside of a repository, nothing is tracked. */
 const isTracked = (folder: string): boolean => {
   const { HOME = "", PATH = "" } = process.env
-  // The repository may be hostile: its configuration must not name a program to run.
-  const listed = spawnSync("git", ["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--", "."], {
+  const listed = spawnSync("git", [...harmless, "ls-files", "-z", "--cached", "--", "."], {
     cwd: folder,
-    env: { HOME, PATH, GIT_OPTIONAL_LOCKS: "0" },
+    env: { HOME, PATH, GIT_OPTIONAL_LOCKS: "0", GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1" }, // F5
     timeout: 10_000,
     maxBuffer: 64 * 1024 * 1024,
     stdio: ["ignore", "pipe", "ignore"]
