@@ -750,6 +750,30 @@ export const mutants: ReadonlyArray<Mutant> = [
     suites: ["test/server/DataFolder.test.ts"]
   },
   {
+    name: "git-fetches",
+    does: "git fetches by a command of the data folder's author while it is asked what it tracks",
+    file: "packages/server/src/DataFolder.ts",
+    find: ', GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1"',
+    put: "",
+    suites: ["test/server/DataFolder.test.ts"]
+  },
+  {
+    name: "bare-repository",
+    does: "a tool writes the hooks of a repository that is not called .git",
+    file: "packages/runtime/src/tools/WorkspacePath.ts",
+    find: 'if (!(yield* has("HEAD"))) continue',
+    put: "continue",
+    suites: ["test/runtime/tools/WorkspacePath.test.ts"]
+  },
+  {
+    name: "linked-token",
+    does: "a hard link to the token is read",
+    file: "packages/server/src/Launch.ts",
+    find: "  yield* ProtectedPath.protect(yield* Token.fileIn(data.value))\n",
+    put: "",
+    suites: ["test/server/Places.test.ts"]
+  },
+  {
     name: "mcp-rug-pull",
     does: "tools that changed after they were approved are offered",
     file: "packages/runtime/src/mcp/Connection.ts",

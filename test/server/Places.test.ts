@@ -13,6 +13,8 @@ import * as Sse from "../fixtures/Sse.ts"
 const tricks: ReadonlyArray<StrictProvider.Call> = [
   { name: "read_files", arguments: { paths: ["var/state/token"] } },
   { name: "read_files", arguments: { paths: ["alias/token"] } },
+  { name: "read_files", arguments: { paths: ["hard.txt"] } },
+  { name: "write_file", arguments: { path: "hard.txt", content: "mine" } },
   { name: "list_files", arguments: { path: "var/state" } },
   { name: "grep", arguments: { pattern: ".", path: "var/state" } },
   { name: "read_files", arguments: { paths: ["tools.json"] } },
@@ -39,6 +41,7 @@ it.live(
       const command = yield* Command.start(args, { cwd, env })
       yield* command.says("  stop")
       const token = fs.readFileSync(path.join(cwd, "var/state/token"), "utf8").trim()
+      fs.linkSync(path.join(cwd, "var/state/token"), path.join(cwd, "hard.txt"))
       const body = { id: "a", input: "go" }
       const init = { method: "POST", body, headers: { authorization: `Bearer ${token}` } }
       const stream = yield* Sse.open(Server.at(Command.addressOf(command)), "/api/sessions", init)

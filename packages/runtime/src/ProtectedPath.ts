@@ -6,7 +6,8 @@
  *
  * - P1. A protected path is known by its place, not by its name: by its real path and by the identity (device and inode) of what
  *   lies there. A link, a hard link, a bind mount or another spelling of it is the same place.
- * - P2. Everything below a protected folder is protected as well.
+ * - P2. Everything below a protected folder is protected as well, by its path: a hard link or a bind mount of one file in there
+ *   lies somewhere else. A file whose content is a secret is protected by itself.
  * - P3. Protection begins when its owner (a layer) opens the path and ends with the owner's scope. Every lookup resolves the
  *   paths anew: a file that was replaced is still protected.
  * - P4. Where nothing lies yet, names that differ only in case or Unicode form are the same place.

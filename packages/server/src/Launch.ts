@@ -122,6 +122,8 @@ const scopedWithin = <A, E, R>(
 /** L3. The file of MCP servers is a program for the next start; so are the packages this process is loaded from. */
 const protect = Effect.fnUntraced(function* ({ data, mcp, workspace }: Config.Config) {
   yield* ProtectedPath.protect(data.value)
+  // By itself as well: a hard link to it lies in no protected folder.
+  yield* ProtectedPath.protect(yield* Token.fileIn(data.value))
   const { spots } = yield* ProtectedPath.ProtectedPaths
   const root = yield* Effect.option(FileSystem.FileSystem.use((fs) => fs.realPath(workspace.value)))
   if (Option.isSome(root) && ProtectedPath.accessTo(spots(), root.value) === "none") {

@@ -171,6 +171,36 @@ layer(sceneLayer, { excludeTestServices: true })("WorkspacePath", (it) => {
       }),
     { arbitrary: { runs: 400 } }
   )
+
+  it.effect("writes nothing into what git takes for a repository, whatever its name, and makes none", () =>
+    Effect.gen(function* () {
+      const root = yield* Folder.make({
+        "store/HEAD": "ref: refs/heads/main",
+        "store/objects/aa": "",
+        "store/refs/heads/main": "",
+        "store/hooks/pre-commit.sample": "",
+        "linked/HEAD": "ref: refs/heads/main",
+        "begun/HEAD": "ref: refs/heads/main",
+        "begun/objects/aa": "",
+        "model/objects/lamp.ts": "",
+        "model/refs/index.ts": ""
+      })
+      const workspace = yield* WorkspacePath.make(root)
+      const written = (asked: string) =>
+        Effect.match(workspace.place(asked), { onFailure: ({ reason }) => reason, onSuccess: () => "given" as const })
+      for (const name of [
+        "store/hooks/pre-commit",
+        "store/config",
+        "store/new/deep/file",
+        "linked/commondir",
+        "begun/refs/heads/main",
+        "model/HEAD"
+      ])
+        assert.strictEqual(yield* written(name), "protected", name)
+      for (const name of ["begun/config", "model/objects/chair.ts", "linked/notes", "HEAD", "refs/x"])
+        assert.strictEqual(yield* written(name), "given", name)
+    })
+  )
 })
 
 /** Node's own answer to where a path leads, undefined unless that is inside. */

@@ -11,7 +11,8 @@
  *   data folder of another process.
  * - P3. A refusal repeats the path as it was asked for and never tells the root.
  * - P4. A write goes to a regular file or a new one, never below a `.git` folder and never to a file this runtime loads:
- *   git and the next start would run it.
+ *   git and the next start would run it. A folder that git takes for a repository is one of git's whatever its name (a bare
+ *   one, a git directory kept elsewhere, a bind mount), and no write makes a folder into one.
  *
  * Check and use are two system calls: a process that may replace folders of the
  * workspace by links in between has more rights than these tools, and is not
@@ -185,12 +186,27 @@ export const make = Effect.fn("WorkspacePath.make")(function* (root: string) {
     })
 
   /** P4. A place where nothing lies yet may be a protected one, too. */
-  const checkWritable = (path: string, real: string): Effect.Effect<void, PathRefused> => {
+  const checkWritable = Effect.fnUntraced(function* (path: string, real: string) {
     const access = accessTo(real)
-    if (access === "none") return Effect.fail(refuse(path, "private"))
-    const isOfGit = (below(home, real) ?? "").toLowerCase().split(paths.sep).includes(".git")
-    return isOfGit || access === "read" ? Effect.fail(refuse(path, "protected")) : Effect.void
-  }
+    if (access === "none") return yield* refuse(path, "private")
+    if (access === "read" || (yield* isOfGit(real))) return yield* refuse(path, "protected")
+  })
+
+  /** Whether git would read a file as its own: by the name of a folder, or by what lies in one once the file is written. */
+  const isOfGit = Effect.fnUntraced(function* (real: string) {
+    const segments = (below(home, real) ?? "").split(paths.sep)
+    if (segments.some((name) => name.toLowerCase() === ".git")) return true
+    for (let depth = 0; depth < segments.length; depth++) {
+      const folder = paths.join(home, ...segments.slice(0, depth))
+      const has = (name: string) =>
+        segments[depth] === name
+          ? Effect.succeed(true)
+          : Effect.orElseSucceed(fs.exists(paths.join(folder, name)), () => false)
+      if (!(yield* has("HEAD"))) continue
+      if ((yield* has("commondir")) || ((yield* has("objects")) && (yield* has("refs")))) return true
+    }
+    return false
+  })
 
   const workspace: WorkspacePath = {
     locate,
