@@ -12,7 +12,6 @@ import * as SessionView from "@turnstep/core/SessionView"
 import type { Fact, Type, TurnEvent } from "@turnstep/core/TurnEvent"
 import type { Session } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
-import { pageLimit } from "../api/Body.ts"
 import * as Page from "./Page.ts"
 import * as Problem from "./Problem.ts"
 
@@ -65,7 +64,7 @@ export const inbox: List<SessionView.ItemView> = {
 export const page = Effect.fnUntraced(function* <Entry extends { readonly id: string }>(
   session: Session,
   list: List<Entry>,
-  query: { readonly limit?: number | undefined; readonly after?: string | undefined },
+  query: Page.Query,
   matches: (entry: Entry) => boolean = () => true
 ) {
   const bare: Array<TurnEvent> = []
@@ -75,19 +74,10 @@ export const page = Effect.fnUntraced(function* <Entry extends { readonly id: st
     const size = Journal.bytesOf(event.data)
     for (const id of list.idsOf(event) ?? []) bytes.set(id, (bytes.get(id) ?? 0) + size)
   })
-  const all = list.view(bare).filter(matches)
-  const start = query.after === undefined ? 0 : all.findIndex(({ id }) => id === query.after) + 1
-  if (query.after !== undefined && start === 0) return yield* Page.noEntry(query.after)
-  const most = start + (query.limit ?? pageLimit.usual)
-  let end = start
-  for (let size = 0; end < Math.min(all.length, most); end++) {
-    const entry = all[end]
-    // Messages of an imported history are whole in one event.
-    size += bytes.get(entry?.id ?? "") ?? Journal.bytesOf(entry)
-    if (size > Page.pageBytes && end > start) break
-  }
-  const data = yield* chosen(session, list, new Set(all.slice(start, end).map(({ id }) => id)))
-  return { data, next: end < all.length ? (data.at(-1)?.id ?? null) : null }
+  // Messages of an imported history are whole in one event, and have no bytes of their own.
+  const sizeOf = (entry: Entry) => bytes.get(entry.id) ?? Journal.bytesOf(entry)
+  const { data, next } = yield* Page.of(list.view(bare).filter(matches), query, sizeOf)
+  return { data: yield* chosen(session, list, new Set(data.map(({ id }) => id))), next }
 })
 
 /** The entries of these ids, as they are now (L1). */

@@ -19,20 +19,27 @@ export const noEntry = (after: string) => {
 /** Bytes of data that a page has at most, unless one entry has more. */
 export const pageBytes = 1024 * 1024
 
-/** The entries after the one with the id `after`, as many as a page has. */
+/** Where a reader wants a page to begin, and how many entries it may have. */
+export interface Query {
+  readonly limit?: number | undefined
+  readonly after?: string | undefined
+}
+
+/** The entries after the one with the id `after`, as many as a page has by their sizes in bytes. */
 export const of = Effect.fnUntraced(function* <Entry extends { readonly id: string }>(
   entries: ReadonlyArray<Entry>,
-  query: { readonly limit?: number | undefined; readonly after?: string | undefined }
+  query: Query,
+  sizeOf: (entry: Entry) => number = bytesOf
 ) {
-  const limit = query.limit ?? pageLimit.usual
   const start = query.after === undefined ? 0 : entries.findIndex((entry) => entry.id === query.after) + 1
   if (query.after !== undefined && start === 0) return yield* noEntry(query.after)
-  const most = Math.min(entries.length, start + limit)
-  let end = start
-  for (let size = 0; end < most; end++) {
-    size += bytesOf(entries[end])
-    if (size > pageBytes && end > start) break
+  const most = start + (query.limit ?? pageLimit.usual)
+  const data: Array<Entry> = []
+  let size = 0
+  for (const entry of entries.slice(start, most)) {
+    size += sizeOf(entry)
+    if (size > pageBytes && data.length > 0) break
+    data.push(entry)
   }
-  const data = entries.slice(start, end)
-  return { data, next: end < entries.length ? (data.at(-1)?.id ?? null) : null }
+  return { data, next: start + data.length < entries.length ? (data.at(-1)?.id ?? null) : null }
 })
