@@ -1,8 +1,7 @@
 /**
  * What is on record: messages, calls, and the events themselves, as pages or as a stream.
  */
-import * as Journal from "@turnstep/core/Journal"
-import type { TurnEvent, Type } from "@turnstep/core/TurnEvent"
+import type { Type } from "@turnstep/core/TurnEvent"
 import { type Session, Sessions } from "@turnstep/runtime/Session"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -91,15 +90,21 @@ const eventPage = Effect.fnUntraced(function* (
   page: { readonly after: number; readonly limit: number; readonly types: ReadonlyArray<Type> | undefined }
 ) {
   const events = yield* Problem.refusing(session.events({ ...page, limit: page.limit + 1, bytes: Page.pageBytes }))
-  const shown = events.slice(0, page.limit)
-  const isCut = events.length > page.limit || sizeOf(events) >= Page.pageBytes
-  const next = isCut ? shown.at(-1)?.seq : undefined
-  const data = shown.map((event) => EventWriter.json(session.id, event)).join(",")
-  return HttpServerResponse.text(`{"data":[${data}],"next":${next ?? null}}`, { contentType: "application/json" })
+  const texts: Array<string> = []
+  let size = 0
+  for (const event of events.slice(0, page.limit)) {
+    const text = EventWriter.json(session.id, event)
+    size += Buffer.byteLength(text)
+    if (size > Page.pageBytes && texts.length > 0) break
+    texts.push(text)
+  }
+  // Storage cuts a page at the same number of bytes, and the text of an event is longer than its data.
+  const isCut = texts.length < events.length || size >= Page.pageBytes
+  const next = isCut ? events[texts.length - 1]?.seq : undefined
+  return HttpServerResponse.text(`{"data":[${texts.join(",")}],"next":${next ?? null}}`, {
+    contentType: "application/json"
+  })
 })
-
-const sizeOf = (events: ReadonlyArray<TurnEvent>): number =>
-  events.reduce((size, { data }) => size + Journal.bytesOf(data), 0)
 
 /**
  * Where a stream that is to end with a Turn ends at the latest: at the last event when no Turn runs or is queued, else nowhere.
