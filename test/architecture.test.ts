@@ -77,7 +77,7 @@ const floors: ReadonlyArray<readonly [folder: string, files: string]> = [
   ["runtime/testing", "ChatContract ChatReply ChatServer StrictProvider"],
   [
     "runtime",
-    "TurnConfig AgentRules Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate AnswerBudget ModelAnswer ModelCall Telemetry ToolStop Approval ToolAnswer ToolRun Step Turn Drivers HistoryTask HistoryWork SessionHistory Session Watch FrontDoor LocalSessions Runtime"
+    "TurnConfig AgentRules Agent EventHub EventMetrics StorageHealth Senders StorageWords Owner Prepare RequestGate AnswerBudget ModelAnswer ModelCall Telemetry ToolStop Approval ToolAnswer ToolRun Step Turn Drivers HistoryTask HistoryWork SessionHistory Session PageReads Watch FrontDoor LocalSessions Runtime"
   ],
   ["server/api", "ApiError EventEnvelope HistoryBody Body Guard OpenApiDocument Api Client EventStream"],
   ["server/http", "Access"],

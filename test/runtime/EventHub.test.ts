@@ -5,6 +5,7 @@ import { Journal } from "@turnstep/core/Journal"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
 import { EventHub } from "@turnstep/runtime/EventHub"
 import * as Hub from "@turnstep/runtime/EventHub"
+import * as PageReads from "@turnstep/runtime/PageReads"
 import * as Watch from "@turnstep/runtime/Watch"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -23,7 +24,7 @@ describe("EventHub", () => {
       const journal = yield* Journal
       const hub = yield* EventHub
       yield* journal.create(sessionId, { agent: "a" })
-      const watched = yield* Watch.stream(journal, hub, sessionId, 0).pipe(
+      const watched = yield* Watch.stream(PageReads.make(journal), hub, sessionId, 0).pipe(
         Stream.take(2),
         Stream.runCollect,
         Effect.forkChild

@@ -6,6 +6,7 @@ import { Journal, type Page } from "@turnstep/core/Journal"
 import * as MemoryStore from "@turnstep/core/MemoryStore"
 import type { TurnEvent } from "@turnstep/core/TurnEvent"
 import { EventHub, layer } from "@turnstep/runtime/EventHub"
+import * as PageReads from "@turnstep/runtime/PageReads"
 import * as Watch from "@turnstep/runtime/Watch"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -35,7 +36,7 @@ describe("Watch", () => {
       const hub = Context.get(yield* Layer.build(Layer.provide(layer, Layer.succeed(Journal, journal))), EventHub)
       const gathered = 200_000
       let next = 1
-      const watching = yield* Watch.stream(journal, hub, id, 0).pipe(
+      const watching = yield* Watch.stream(PageReads.make(journal), hub, id, 0).pipe(
         Stream.tap((seen) =>
           Effect.sync(() => {
             assert.strictEqual(seen._tag === "Event" ? seen.event.seq : undefined, next++)
@@ -67,7 +68,7 @@ describe("Watch", () => {
             Effect.sync(() => read.push(JSON.stringify(events).length))
           )
       }
-      const seen = yield* Watch.stream(watched, hub, id, 0).pipe(Stream.take(41), Stream.runCollect)
+      const seen = yield* Watch.stream(PageReads.make(watched), hub, id, 0).pipe(Stream.take(41), Stream.runCollect)
       assert.deepStrictEqual(
         seen.map((each) => (each._tag === "Event" ? each.event.seq : 0)),
         texts.map((_, index) => index + 1).concat(41)
@@ -119,7 +120,7 @@ describe("Watch", () => {
       yield* journal.create(id, { agent: "a" })
       let seen = 0
       for (let reader = 0; reader < 50; reader++) {
-        yield* Watch.stream(journal, hub, id, 0).pipe(
+        yield* Watch.stream(PageReads.make(journal), hub, id, 0).pipe(
           Stream.runForEach(() => Effect.sync(() => seen++)),
           Effect.forkScoped({ startImmediately: true })
         )

@@ -21,7 +21,6 @@ import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
 
 /** A committed event, an ephemeral one, or the advice to look into the journal, because another process may be writing. */
 export type Heard = { readonly event: TurnEvent } | { readonly ephemeral: Ephemeral } | { readonly look: true }
@@ -49,11 +48,6 @@ export class EventHub extends Context.Service<
     readonly drive: (sessionId: SessionId) => Effect.Effect<void, never, Scope.Scope>
     /** Whether nothing more will ever be heard: the runtime is closing. */
     readonly isClosed: () => boolean
-    /**
-     * Reads a page for a reader: a few pages at a time, however many readers come at once, and the same page once for all
-     * that wait for it. `isFull`: nothing can come into the page any more, so that who waits may have it as it was read.
-     */
-    readonly page: <A extends { readonly isFull: boolean }>(key: string, read: Effect.Effect<A>) => Effect.Effect<A>
     /** Lends an ear until the scope closes (H3); it is told to look when the hub closes. */
     readonly overhear: (sessionId: SessionId, ear: Ear) => Effect.Effect<void, never, Scope.Scope>
     /** Listens until the scope closes, and returns the answer in progress at that moment. */
@@ -74,9 +68,6 @@ const large = 64 * 1024
 const askEvery = Duration.seconds(1)
 
 /** A listener's queue, and the characters in it. */
-/** Pages that are read for readers at once: each may hold an event of mebibytes. */
-const pagesAtOnce = 4
-
 interface Place {
   readonly queue: Queue.Queue<Heard, Cause.Done>
   length: number
@@ -160,24 +151,7 @@ export const layer: Layer.Layer<EventHub, never, Journal> = Layer.effect(
         topics.clear()
       })
     )
-    const permits = Semaphore.makeUnsafe(pagesAtOnce)
-    const pages = new Map<string, { waiting: number; page: unknown }>()
     return EventHub.of({
-      page: <A extends { readonly isFull: boolean }>(key: string, read: Effect.Effect<A>) =>
-        Effect.suspend(() => {
-          const entry = pages.get(key) ?? { waiting: 0, page: undefined }
-          pages.set(key, entry)
-          entry.waiting++
-          const readOnce = Effect.suspend(() =>
-            entry.page === undefined
-              ? Effect.tap(read, (page) => Effect.sync(() => void (entry.page = page.isFull ? page : undefined)))
-              : Effect.succeed(entry.page as A)
-          )
-          const leave = Effect.sync(() => {
-            if (--entry.waiting === 0) pages.delete(key)
-          })
-          return Effect.ensuring(permits.withPermits(1)(readOnce), leave)
-        }),
       drive: (sessionId) =>
         Effect.acquireRelease(
           Effect.sync(() => {

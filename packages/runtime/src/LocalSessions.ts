@@ -27,6 +27,7 @@ import { Drivers } from "./Drivers.ts"
 import { EventHub } from "./EventHub.ts"
 import { FrontDoor } from "./FrontDoor.ts"
 import * as HistoryWork from "./HistoryWork.ts"
+import * as PageReads from "./PageReads.ts"
 import { Prepare } from "./Prepare.ts"
 import { Senders } from "./Senders.ts"
 import { type Input, type RunOptions, type SendOptions, type Session, Sessions } from "./Session.ts"
@@ -41,6 +42,7 @@ export const layer = Layer.effect(
     const claims = yield* Claim
     const drivers = yield* Drivers
     const hub = yield* EventHub
+    const reads = PageReads.make(journal)
     const senders = yield* Senders
     const prepare = yield* Prepare
     const door = yield* FrontDoor
@@ -136,7 +138,7 @@ export const layer = Layer.effect(
           ask(admit(id, "input-returned", { itemId }, Admission.withdraw(itemId)))
         ),
         events: (page) => ask(journal.read(id, page)),
-        watch: (after) => door.stream(Watch.stream(journal, hub, id, after), { sessionId: id }),
+        watch: (after) => door.stream(Watch.stream(reads, hub, id, after), { sessionId: id }),
         summary: ask(summaryOf(id)),
         importHistory: (history) => ask(SessionHistory.bringIn(journal, claims, hub, id, history)),
         exportHistory: Effect.fn("Session.exportHistory")((format: FormatName) =>

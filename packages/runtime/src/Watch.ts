@@ -8,7 +8,7 @@
  * - W3. Nothing is shown of an answer or a call that the events seen before say is over.
  */
 import * as Ids from "@turnstep/core/Ids"
-import { bytesOf, type Journal } from "@turnstep/core/Journal"
+import type { Journal } from "@turnstep/core/Journal"
 import { ItemSettled, RuntimeClosed, TurnFailed } from "@turnstep/core/TurnError"
 import * as Transcript from "@turnstep/core/Transcript"
 import * as TurnEvent from "@turnstep/core/TurnEvent"
@@ -18,11 +18,8 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Ear, EventHub, Heard, Partial } from "./EventHub.ts"
+import * as PageReads from "./PageReads.ts"
 import type { Seen, TurnOutcome } from "./Session.ts"
-
-/** Events read from the journal at once, and the bytes after which no further one is read. */
-const pageSize = 500
-const pageBytes = 256 * 1024
 
 interface Position {
   readonly last: number
@@ -33,31 +30,21 @@ interface Position {
  * Reads on from a sequence number, page by page: each page is at most twice as long as what the one before could take, so
  * that storage does not measure hundreds of large events to give one of them.
  */
-const pages = (journal: Journal["Service"], hub: EventHub["Service"], sessionId: Ids.SessionId) => {
+const pages = (reads: PageReads.PageReads, sessionId: Ids.SessionId) => {
   let limit = 16
   return Effect.fnUntraced(function* (after: number) {
-    const most = limit
-    const reading = Effect.map(journal.read(sessionId, { after, limit: most, bytes: pageBytes }), (events) => {
-      const isCounted = events.length === most
-      return { events, isCounted, isFull: isCounted || isLong(events) }
-    })
-    const { events, isCounted, isFull } = yield* hub.page(`${sessionId}/${after}/${most}`, reading)
-    const isLast = !isFull
-    limit = Math.min(pageSize, isCounted ? 2 * limit : Math.max(1, 2 * events.length))
-    if (isLast) limit = pageSize
+    const events = yield* reads.read(sessionId, after, limit)
+    const isLast = !PageReads.isFull(events, limit)
+    const isCounted = events.length === limit
+    limit = Math.min(PageReads.mostEvents, isCounted ? 2 * limit : Math.max(1, 2 * events.length))
+    if (isLast) limit = PageReads.mostEvents
     return { events, isLast }
   })
 }
 
-/** Whether a page may have ended for its bytes. Half of them are enough: what was read may be shorter than its record. */
-const isLong = (events: ReadonlyArray<TurnEvent.TurnEvent>): boolean => {
-  let bytes = 0
-  return events.some(({ data }) => (bytes += bytesOf(data)) >= pageBytes / 2)
-}
-
 /** Everything after a sequence number (W1, W2). */
 export const stream = (
-  journal: Journal["Service"],
+  reads: PageReads.PageReads,
   hub: EventHub["Service"],
   sessionId: Ids.SessionId,
   after: number
@@ -68,7 +55,7 @@ export const stream = (
       /** What was heard, and waits until what came before it is read. */
       let heardBefore: ReadonlyArray<Heard> = []
       const over = makeOver()
-      const read = pages(journal, hub, sessionId)
+      const read = pages(reads, sessionId)
       const show = (events: ReadonlyArray<TurnEvent.TurnEvent>): ReadonlyArray<Seen> => {
         events.forEach(over.note)
         return events.map((event): Seen => ({ _tag: "Event", event }))
@@ -125,7 +112,7 @@ export interface Watcher {
 /** The watcher of a session. */
 export const watcher = (journal: Journal["Service"], hub: EventHub["Service"], sessionId: Ids.SessionId): Watcher => ({
   sessionId,
-  read: (after) => journal.read(sessionId, { after, limit: pageSize, bytes: pageBytes }),
+  read: (after) => journal.read(sessionId, { after, limit: PageReads.mostEvents, bytes: PageReads.pageBytes }),
   overhear: (ear) => hub.overhear(sessionId, ear),
   isOver: hub.isClosed
 })
@@ -274,7 +261,7 @@ const first = Effect.fnUntraced(function* <A>(
     isMissing = false
     const events = yield* watcher.read(last)
     take(events)
-    if (Option.isNone(answer()) && events.length < pageSize && !isLong(events) && !isMissing) {
+    if (Option.isNone(answer()) && !PageReads.isFull(events, PageReads.mostEvents) && !isMissing) {
       isLive = true
       yield* bell.await
       yield* Effect.yieldNow // out of the publisher's stack
