@@ -170,7 +170,7 @@ const storedParts = (state: SessionState, turn: OpenTurn, response: Response): R
     if (part.type !== "tool-call") {
       return part.text === "" && part.options === undefined ? [] : [{ type: part.type, text: part.text, ...options }]
     }
-    const callId = Ids.callId(turn.number, turn.step?.step ?? 1, index++)
+    const callId = Ids.callId(turn.number, stepOf(turn), index++)
     const isUsable = isLegalWireId(part.id) && !state.wireIds.has(part.id) && !used.has(part.id)
     const wireId = isUsable ? part.id : callId
     used.add(wireId)

@@ -39,17 +39,18 @@ export const free = Effect.fnUntraced(function* (
   calls: ReadonlyArray<Asked>,
   messages: ReadonlyArray<Prompt.Message>
 ) {
+  const judgeable = calls.flatMap((call) => {
+    const rule = policies.get(call.name)?.needsApproval
+    return typeof rule === "function" ? [{ ...call, rule }] : []
+  })
+  if (judgeable.length === 0) return new Set<CallId>()
   const until = (yield* Clock.currentTimeMillis) + longest
   const judged = yield* Effect.forEach(
-    calls,
-    Effect.fnUntraced(function* ({ callId, name, params }) {
-      const rule = policies.get(name)?.needsApproval
-      if (typeof rule !== "function") return []
+    judgeable,
+    Effect.fnUntraced(function* ({ callId, name, params, rule }) {
       const asked = Effect.suspend(() => rule(params, { toolCallId: Ids.callKey(sessionId, callId), messages }))
       const exit = yield* ToolStop.detached(Effect.provideContext(asked, context), {
-        timeout: Duration.min(patience, Duration.millis(Math.max(0, until - (yield* Clock.currentTimeMillis)))),
-        onLeft: () => Effect.void,
-        onEnded: () => Effect.void
+        timeout: Duration.min(patience, Duration.millis(Math.max(0, until - (yield* Clock.currentTimeMillis))))
       })
       if (Option.isSome(exit) && Exit.isSuccess(exit.value)) return exit.value.value === false ? [callId] : []
       yield* Effect.logWarning(

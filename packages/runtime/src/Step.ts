@@ -8,7 +8,8 @@
  *   that requests the next step. A result that is not recorded yet is in `unrecorded`, never only in a fiber.
  * - S3. A call that waits for its key or for room is started in the write of the result that lets it: no write is spent on it.
  */
-import * as Call from "@turnstep/core/Call"
+import * as Accept from "@turnstep/core/Accept"
+import type * as Call from "@turnstep/core/Call"
 import * as Budget from "@turnstep/core/Budget"
 import type { Json } from "@turnstep/core/Canonical"
 import * as DurableRead from "@turnstep/core/DurableRead"
@@ -105,7 +106,7 @@ const setAside = Effect.fnUntraced(function* (
       part,
       ...(messageId === undefined ? {} : { messageId })
     }))
-    const step = turn.step?.step ?? 1
+    const step = Accept.stepOf(turn)
     const told = reason.replaceAll(/\s+/g, " ").slice(0, longestReason).toWellFormed()
     return [
       { type: "content.set-aside", data: { turnId: turn.id, step, model: config.modelName, parts, by, reason: told } }
@@ -123,7 +124,7 @@ const askOnce = (
   saved: Effect.Effect<void, WriteError>,
   reasonToEnd: string | undefined
 ) => {
-  const step = turn.step?.step ?? 1
+  const step = Accept.stepOf(turn)
   const question =
     reasonToEnd === undefined ? [] : [Transcript.userMessage(Transcript.userText(Budget.handBackPrompt(reasonToEnd)))]
   return Effect.flatMap(textsFor(owner, turn), (shown) =>
@@ -167,15 +168,22 @@ const textsFor = Effect.fnUntraced(function* ({ sessionId }: Owner, turn: OpenTu
   return DurableRead.withTexts(new Map(found.flat()))
 })
 
-/** What a call of the batch must wait for, or be refused by, beside the tools of its kind (`core/Start`). */
-export const rulesOf = Effect.fnUntraced(function* ({ config, owner }: Pick<StepContext, "config" | "owner">) {
-  const room = yield* CallRoom
-  const now = yield* Clock.currentTimeMillis
+/** The exclusive keys of the calls of a batch; a tool is asked for the key of a call once. */
+const keysOf = ({ policies }: TurnConfig): Start.Rules["keyOf"] => {
   const keys = new Map<CallId, string | undefined>()
-  const keyOf: Start.Rules["keyOf"] = ({ callId, name, params }) => {
-    if (!keys.has(callId)) keys.set(callId, config.policies.get(name)?.exclusive(params))
+  return ({ callId, name, params }) => {
+    if (!keys.has(callId)) keys.set(callId, policies.get(name)?.exclusive(params))
     return keys.get(callId)
   }
+}
+
+/** The rules by which calls of a batch start now: keys, and what the process holds up, beside the tools of their kind (`core/Start`). */
+export const rulesOf = Effect.fnUntraced(function* (
+  { config, owner }: Pick<StepContext, "config" | "owner">,
+  keyOf: Start.Rules["keyOf"] = keysOf(config)
+) {
+  const room = yield* CallRoom
+  const now = yield* Clock.currentTimeMillis
   const rules: Start.Rules = {
     keyOf,
     refusalOf: (call) => room.refusalOf(owner.sessionId, call, keyOf(call), now),
@@ -195,7 +203,7 @@ export const runCalls = Effect.fnUntraced(function* (
 ) {
   const { config, hub, owner, toAsk, unrecorded } = context
   const room = yield* CallRoom
-  const { keyOf } = yield* rulesOf(context)
+  const keyOf = keysOf(config)
   const waiting = new Map(
     calls.flatMap(({ callId, state }) =>
       state === "registered" ? [[callId, Deferred.makeUnsafe<Begun>()] as const] : []
@@ -206,7 +214,7 @@ export const runCalls = Effect.fnUntraced(function* (
 
   /** Records what is there, and starts what may start by it; what is refused is answered (S2, S3). */
   const advance = Effect.gen(function* () {
-    const rules = yield* rulesOf(context)
+    const rules = yield* rulesOf(context, keyOf)
     let begun: ReadonlyArray<Fact> = []
     // Not waited for: the write that requests the next step comes after it in any case.
     const written = yield* owner.ahead(({ turn }) => {

@@ -115,11 +115,7 @@ export const ask = Effect.fnUntraced(
         return fitting(attempt, answer, keeper(attempt, spills))
       })
     )
-    const exit = yield* ToolStop.detached(told, {
-      timeout: policy.timeout,
-      onLeft: () => Effect.void,
-      onEnded: () => Effect.void
-    })
+    const exit = yield* ToolStop.detached(told, { timeout: policy.timeout })
     if (Option.isNone(exit) || Exit.isFailure(exit.value)) {
       yield* Effect.logWarning(
         `what became of a call of ${call.name} could not be told`,
@@ -243,12 +239,11 @@ const fitting = (
   return ToolAnswer.fitting(answer, keep, around.allowance, isExempt ? Infinity : SpillStore.threshold)
 }
 
-/** What a tool that failed says is as large as it likes. */
-const failed = (attempt: Attempt, text: string, keep: LargeOutput.Keep): Effect.Effect<Answer> => {
-  return Effect.catch(fitting(attempt, { isFailure: true, output: text }, keep), ({ message }) =>
+/** A failure as it is recorded: its text may have any length. */
+const failed = (attempt: Attempt, text: string, keep: LargeOutput.Keep): Effect.Effect<Answer> =>
+  Effect.catch(fitting(attempt, { isFailure: true, output: text }, keep), ({ message }) =>
     Effect.succeed({ isFailure: true, output: message })
   )
-}
 
 /** Calls the handler, and keeps what is too large for the log. A handler that is stopped leaves what it has committed. */
 const handle = (

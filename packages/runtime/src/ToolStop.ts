@@ -19,12 +19,12 @@ export interface Stopping<A> {
   /** The time it may take. */
   readonly timeout: Duration.Duration
   /** It has not come to its end within the grace, and is left behind. */
-  readonly onLeft: (fiber: Fiber.Fiber<A, unknown>) => Effect.Effect<void>
+  readonly onLeft?: ((fiber: Fiber.Fiber<A, unknown>) => Effect.Effect<void>) | undefined
   /**
    * This is what the tool has come to, by itself or within the grace. Told where nothing is interrupted: a caller that is told
    * to stop at this moment never sees the value.
    */
-  readonly onEnded: (exit: Exit.Exit<A, unknown>, isStopped: boolean) => Effect.Effect<void>
+  readonly onEnded?: ((exit: Exit.Exit<A, unknown>, isStopped: boolean) => Effect.Effect<void>) | undefined
   /** What the tool has committed (`ToolCall.commit`): that counts, whatever its fiber then came to. */
   readonly committed?: (() => A | undefined) | undefined
 }
@@ -35,7 +35,7 @@ export interface Stopping<A> {
  */
 export const detached = <A, R>(
   tool: Effect.Effect<A, unknown, R>,
-  { committed = () => undefined, onEnded, onLeft, timeout }: Stopping<A>
+  { committed = () => undefined, onEnded = () => Effect.void, onLeft = () => Effect.void, timeout }: Stopping<A>
 ): Effect.Effect<Option.Option<Exit.Exit<A, unknown>>, never, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(Effect.interruptible(tool), { startImmediately: true }), (fiber) => {
