@@ -3,6 +3,7 @@
  *
  * Owns: their names and messages. Does not own: HTTP statuses (`server/api/ApiError`).
  */
+import * as Cause from "effect/Cause"
 import * as Schema from "effect/Schema"
 import { ItemId, SessionId, TurnId } from "./Ids.ts"
 import { Failure } from "./TurnEvent.ts"
@@ -139,6 +140,15 @@ export class StorageUnavailable extends Schema.TaggedError<StorageUnavailable>()
   override get message() {
     return storageMessages[this.reason]
   }
+}
+
+/** The trouble of storage that is in a cause, failed with or died of. */
+export const storageTroubleIn = (cause: Cause.Cause<unknown>): StorageUnavailable | undefined => {
+  for (const reason of cause.reasons) {
+    const error = Cause.isFailReason(reason) ? reason.error : Cause.isDieReason(reason) ? reason.defect : undefined
+    if (error instanceof StorageUnavailable) return error
+  }
+  return undefined
 }
 
 /**

@@ -13,7 +13,7 @@
  *   stays one.
  */
 import type { SessionId } from "@turnstep/core/Ids"
-import { RuntimeClosed, StorageUnavailable, type Unavailable } from "@turnstep/core/TurnError"
+import { RuntimeClosed, storageTroubleIn, type Unavailable } from "@turnstep/core/TurnError"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -83,10 +83,8 @@ const leave = (fiber: Fiber.Fiber<unknown, unknown>, patience: Duration.Duration
 /** What a caller is told of a cause (F3). An interruption that is not the caller's is that of a runtime that closes. */
 const refusal = <E>(cause: Cause.Cause<E>, asking: Asking): Effect.Effect<never, E | Unavailable> => {
   if (Cause.hasInterruptsOnly(cause)) return closed(asking)
-  for (const reason of cause.reasons) {
-    if (Cause.isDieReason(reason) && reason.defect instanceof StorageUnavailable) return Effect.fail(reason.defect)
-  }
-  return Effect.failCause(cause)
+  const trouble = storageTroubleIn(cause)
+  return trouble === undefined ? Effect.failCause(cause) : Effect.fail(trouble)
 }
 
 const closed = ({ sessionId }: Asking): Effect.Effect<never, RuntimeClosed> =>

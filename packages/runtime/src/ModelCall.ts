@@ -133,7 +133,7 @@ const whole = Effect.fnUntraced(function* <E>(
     for (let pauses = 0; ; pauses++) {
       yield* once(options, next, (parts) => {
         const spent = meter.take(parts, clock.currentTimeMillisUnsafe())
-        if (spent !== undefined) return new ModelFailed({ code: AnswerSize.code, message: `${tooLarge} ${spent}.` }) // M5
+        if (spent !== undefined) return new ModelFailed({ code: AnswerSize.code, message: `${stopped} ${spent}.` }) // M5
         answer.push(parts, options.onDelta)
         return undefined
       })
@@ -150,7 +150,7 @@ const whole = Effect.fnUntraced(function* <E>(
   return yield* Effect.raceFirst(asking, watchdog(limits, meter, startedAt))
 })
 
-const tooLarge = "The answer of the model was stopped:"
+const stopped = "The answer of the model was stopped:"
 
 /** How often an answer may be paused; the last pause stays its finish reason. */
 const mostPauses = 20
@@ -168,7 +168,7 @@ const watchdog = Effect.fnUntraced(function* (
     const left = startedAt + longest - now
     const quiet = meter.progressAt() + silence - now
     if (left <= 0) {
-      const message = `The answer of the model was stopped: it was not whole after ${Duration.format(limits.longest)}.`
+      const message = `${stopped} it was not whole after ${Duration.format(limits.longest)}.`
       return yield* new ModelFailed({ code: "answer-too-long", message })
     }
     if (quiet <= 0) return yield* new ModelStalled({ silence: limits.silence })

@@ -9,8 +9,7 @@
  * - H2. An incident is one line, whatever the number of requests that meet it.
  */
 import type { Journal } from "@turnstep/core/Journal"
-import { StorageUnavailable } from "@turnstep/core/TurnError"
-import * as Cause from "effect/Cause"
+import { type StorageUnavailable, storageTroubleIn } from "@turnstep/core/TurnError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -59,7 +58,7 @@ export const layer: Layer.Layer<StorageHealth> = Layer.sync(StorageHealth, () =>
     <A, E, R>(operation: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
       Effect.onExit(operation, (exit) => {
         if (exit._tag === "Success") return told[kind] || refused !== undefined ? succeeded(kind) : Effect.void
-        const error = unavailableIn(exit.cause)
+        const error = storageTroubleIn(exit.cause)
         return error === undefined ? Effect.void : failed(kind, error)
       })
 
@@ -86,14 +85,6 @@ export const layer: Layer.Layer<StorageHealth> = Layer.sync(StorageHealth, () =>
 /** Trouble that the next write will meet as well. */
 const isLasting = ({ reason }: StorageUnavailable): boolean =>
   reason === "full" || reason === "read-only" || reason === "denied"
-
-const unavailableIn = (cause: Cause.Cause<unknown>): StorageUnavailable | undefined => {
-  for (const reason of cause.reasons) {
-    const error = Cause.isFailReason(reason) ? reason.error : Cause.isDieReason(reason) ? reason.defect : undefined
-    if (error instanceof StorageUnavailable) return error
-  }
-  return undefined
-}
 
 const failures = (reason: StorageUnavailable["reason"]) =>
   Metric.counter("turnstep_storage_failures", {

@@ -22,11 +22,15 @@ export interface Place {
   readonly turnId: TurnId
 }
 
-/** Names the session on every span and log line of some work. */
-export const ofSession =
-  (sessionId: SessionId) =>
+/** Names something on every span and log line of some work. */
+const named =
+  (onSpans: Readonly<Record<string, unknown>>, inLogs: Readonly<Record<string, unknown>>) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.annotateLogs(Effect.annotateSpans(work, { "gen_ai.conversation.id": sessionId }), { session: sessionId })
+    Effect.annotateLogs(Effect.annotateSpans(work, onSpans), inLogs)
+
+/** Names the session. */
+export const ofSession = (sessionId: SessionId) =>
+  named({ "gen_ai.conversation.id": sessionId }, { session: sessionId })
 
 /** The attributes by which a span is known to belong to a Turn. */
 export const spanOf = ({ agent, sessionId, turnId }: Place) => ({
@@ -35,20 +39,12 @@ export const spanOf = ({ agent, sessionId, turnId }: Place) => ({
   "turnstep.turn.id": turnId
 })
 
-/** Names session, agent and Turn on every span and log line of some work, those of tools and models included. */
-export const within =
-  (place: Place) =>
-  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    work.pipe(
-      Effect.annotateSpans(spanOf(place)),
-      Effect.annotateLogs({ session: place.sessionId, agent: place.agent, turn: place.turnId })
-    )
+/** Names session, agent and Turn, also for the work of tools and models. */
+export const within = (place: Place) =>
+  named(spanOf(place), { session: place.sessionId, agent: place.agent, turn: place.turnId })
 
-/** Names the step on every span and log line of some work. */
-export const inStep =
-  (step: number) =>
-  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.annotateLogs(Effect.annotateSpans(work, { "turnstep.step": step }), { step })
+/** Names the step. */
+export const inStep = (step: number) => named({ "turnstep.step": step }, { step })
 
 /** Attributes of the span of one call. */
 export const callAttributes = (tool: string, callId: CallId) => ({
@@ -70,29 +66,17 @@ const tokens = Metric.histogram("gen_ai.client.token.usage", {
   boundaries: [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
 })
 
-const requests = Metric.histogram("gen_ai.client.operation.duration", {
-  description: "Time of the requests to models, repeated ones together, in seconds",
-  attributes: { unit: "s" },
-  boundaries: seconds
-})
+const duration = (name: string, description: string, boundaries: ReadonlyArray<number>) =>
+  Metric.histogram(name, { description: `${description}, in seconds`, attributes: { unit: "s" }, boundaries })
 
-const tools = Metric.histogram("gen_ai.execute_tool.duration", {
-  description: "Time of the calls of tools, in seconds",
-  attributes: { unit: "s" },
-  boundaries: longSeconds
-})
-
-const steps = Metric.histogram("turnstep.step.duration", {
-  description: "Time of the steps of Turns, request and calls together, in seconds",
-  attributes: { unit: "s" },
-  boundaries: longSeconds
-})
-
-const turns = Metric.histogram("turnstep.turn.duration", {
-  description: "Time that this process ran a Turn, in seconds",
-  attributes: { unit: "s" },
-  boundaries: longSeconds
-})
+const requests = duration(
+  "gen_ai.client.operation.duration",
+  "Time of the requests to models, repeated ones together",
+  seconds
+)
+const tools = duration("gen_ai.execute_tool.duration", "Time of the calls of tools", longSeconds)
+const steps = duration("turnstep.step.duration", "Time of the steps of Turns, request and calls together", longSeconds)
+const turns = duration("turnstep.turn.duration", "Time that this process ran a Turn", longSeconds)
 
 const running = Metric.gauge("turnstep.turns.running", { description: "Turns that run in this process" })
 

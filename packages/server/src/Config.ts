@@ -174,11 +174,9 @@ export const resolve = Effect.fn("Config.resolve")(function* (flags: Flags) {
     schema: yield* setting("schema", flags.schema, text("TURNSTEP_SCHEMA"), defaults.schema),
     workers: yield* setting("workers", flags.workers, count("TURNSTEP_WORKERS", "a number of workers"), undefined),
     drain: yield* setting("drain", flags.drain, count("TURNSTEP_DRAIN", "a number of seconds"), defaults.drain),
-    repeatedToolCallLimit: yield* setting(
+    repeatedToolCallLimit: yield* budget(
       "repeated-tool-call-limit",
-      Option.none(),
-      count("REPEATED_TOOL_CALL_LIMIT", "a number of calls"),
-      undefined
+      count("REPEATED_TOOL_CALL_LIMIT", "a number of calls")
     ),
     maxSteps: yield* budget("max-steps", count("TURNSTEP_MAX_STEPS", "a number of steps")),
     maxTokens: yield* budget("max-tokens", count("TURNSTEP_MAX_TOKENS", "a number of tokens")),
